@@ -323,18 +323,17 @@ class ShardedRisk(RemoteRisk, SampleRisk):
         self.lower_bound = self.facts.lower_bound
         self.convex = self.facts.convex
         self.unproven = self.facts.unproven
+        self.rows = FeaturesElsewhere(
+            (self.n_examples, self.facts.n_features),
+            self.facts.n_entries,
+            self.facts.sparse,
+            self.facts.second_derivatives,
+        )
 
     @property
     def term_size(self) -> float:
         """The size of the terms that values are made of: those at scores of zero."""
         return self.facts.term_size
-
-    @property
-    def features(self) -> FeaturesElsewhere:
-        """What is known here of the features."""
-        facts = self.facts
-        shape = (self.n_examples, facts.n_features)
-        return FeaturesElsewhere(shape, facts.n_entries, facts.sparse, facts.second_derivatives)
 
     def identity(self) -> dict[str, Any]:
         """Return what the risk consists of: of its rows their digests, shard by shard."""

@@ -118,7 +118,7 @@ def reduced_plan(
     chosen = _chosen(model, kernel, X, own_targets, own_weights, lam, limit)
     # Features may take half of what is left, the fit the rest.
     left = share_of_time(model.time_limit, examples.begin, _PARTS - 1)
-    with pace.using(pace.Pace(np.inf if left is None else left)):
+    with pace.using(np.inf if left is None else left):
         made = landmark_features(kernel, X, chosen, n_threads=threads_of(model.n_jobs))
     rows = as_rows(made.features, n_threads=threads_of(model.n_jobs))
     risks = [
