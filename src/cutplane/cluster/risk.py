@@ -41,7 +41,7 @@ class Facts(NamedTuple):
     """What the client knows of a risk."""
 
     n_parameters: int
-    features: RowFacts
+    rows: RowFacts
     lower_bound: float
     convex: bool
     unproven: str
@@ -304,16 +304,12 @@ class ShardedRisk(RemoteRisk, SampleRisk):
         self.lower_bound = self.facts.lower_bound
         self.convex = self.facts.convex
         self.unproven = self.facts.unproven
+        self.rows = self.facts.rows
 
     @property
     def term_size(self) -> float:
         """The size of the terms that values are made of: those at scores of zero."""
         return self.facts.term_size
-
-    @property
-    def features(self) -> RowFacts:
-        """What is known here of the features."""
-        return self.facts.features
 
     def identity(self) -> dict[str, Any]:
         """Return what the risk consists of: of its rows their digests, shard by shard."""

@@ -47,7 +47,7 @@ from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.products import conjugate_gradients, dot
 from cutplane.core.policies.bmrm import best_step
 from cutplane.core.protocols import Plane
-from cutplane.core.solver import Solver, Step, need_of
+from cutplane.core.solver import Need, Solver, Step
 from cutplane.core.state import Run
 from cutplane.models.gram.functions import one_blas_thread
 from cutplane.models.gram.risk import KernelRisk
@@ -56,7 +56,7 @@ from cutplane.solvers.bundle import checked_planes
 from cutplane.solvers.dual_ascent import balanced
 from cutplane.solvers.needs import CURVATURES, loss_with
 
-SPANS_EXAMPLES = need_of("risk", KernelRisk, "functions in the span of the examples, a kernel")
+SPANS_EXAMPLES = Need("risk", KernelRisk, "functions in the span of the examples, a kernel")
 
 _EPS = float(np.finfo(np.float64).eps)
 

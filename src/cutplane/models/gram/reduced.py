@@ -127,7 +127,7 @@ def reduced_plan(
         time_limit=limit,
     )
     left = share_of_time(model.time_limit, examples.begin, 2)
-    with pace.using(pace.Pace(np.inf if left is None else left)):
+    with pace.using(np.inf if left is None else left):
         made = landmark_features(kernel, X, chosen, n_threads=threads_of(model.n_jobs))
     rows = as_rows(made.features, n_threads=threads_of(model.n_jobs))
     risks = [

@@ -425,7 +425,9 @@ class ChainRisk(InferenceRisk):
     @property
     def good_groups(self) -> int:
         """How many groups should make a run the fastest."""
-        return good_number_of_groups(self.rows) if self.map.linear else 1
+        if not self.map.linear:
+            return 1
+        return good_number_of_groups(self.rows.n_entries, self.rows.shape[1])
 
     def group_bounds(self, n_groups: int) -> Vector:
         """Return what each group's part of the risk never goes below."""
