@@ -393,13 +393,14 @@ def compute(
 
     It is left, by `OutOfTime`, when the step of the run should end.
     """
-    blocks: list[Any] = _slices(len(out) if places is None else len(places))
-    if places is not None:
-        blocks = [places[block] for block in blocks]
+    slices = _slices(len(out) if places is None else len(places))
+    blocks = slices if places is None else [places[block] for block in slices]
     require_time = deadline()
 
-    def at(rows: Any, columns: Any) -> Any:
-        return (rows, columns) if places is None else np.ix_(rows, columns)
+    def at(rows: slice | NDArray[np.intp], columns: slice | NDArray[np.intp]) -> tuple[Any, ...]:
+        if isinstance(rows, slice) or isinstance(columns, slice):
+            return rows, columns
+        return np.ix_(rows, columns)
 
     def fill(pair: tuple[int, int]) -> None:
         require_time()
