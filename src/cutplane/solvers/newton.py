@@ -431,7 +431,7 @@ def cost_of_step(risk: SampleRisk) -> float:
 
 def _sample(risk: ScoredRisk) -> ScoredRisk | None:
     """Return the risk on some of the examples, or None where that would not help."""
-    m, d = risk.rows.shape
+    m, d = risk.n_examples, risk.rows.shape[1]  # a worker has its own rows only
     size = min(int(_SAMPLE_SHARE * m), _SAMPLE_PER_FEATURE * d)
     if size < _LEAST_PER_FEATURE * d:
         return None
