@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from cutplane.cluster.minimize import Named, RemoteRisk
 from cutplane.cluster.sample import Holding, ShardedSample
-from cutplane.compute.arrays import Vector
+from cutplane.compute.arrays import MappedFile, Vector
 from cutplane.compute.blocks import (
     add_up,
     bounds_here,
@@ -26,7 +26,6 @@ from cutplane.compute.blocks import (
     rows_in_all,
     total,
 )
-from cutplane.compute.mapped import MappedFile
 from cutplane.compute.products import sum_over
 from cutplane.compute.threads import map_blocks
 from cutplane.core.protocols import Plane

@@ -18,8 +18,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cutplane.compute.arrays import Vector
-from cutplane.compute.mapped import MappedFile
+from cutplane.compute.arrays import MappedFile, Vector
 from cutplane.compute.products import dot
 from cutplane.core.interrupts import at_once
 from cutplane.core.policies.bmrm import as_searchable
@@ -58,7 +57,7 @@ class Summable(LibraryRisk):
         """Whether there are convex risks above this one that touch it at a point."""
         return self.convex is True
 
-    def majorant_at(self, point: Any) -> Risk:
+    def majorant_at(self, point: Point) -> Risk:
         """Return a convex risk that is nowhere below this one, and the same at a point."""
         return self
 
@@ -229,8 +228,9 @@ class WeightedSum(Summable):
             for factor, risk in self.terms
         )
 
-    def majorant_at(self, point: SumPoint) -> WeightedSum:
+    def majorant_at(self, point: Point) -> WeightedSum:
         """Return the sum of the convex risks above the terms that touch them at a point."""
+        assert isinstance(point, SumPoint)
         terms: list[tuple[float, Any]] = self.terms
         pairs = zip(terms, point.parts, strict=True)
         return WeightedSum([(factor, risk.majorant_at(own)) for (factor, risk), (_, own) in pairs])
@@ -326,7 +326,7 @@ def _all(claims: list[bool | None]) -> bool | None:
     return None if None in claims and False not in claims else all(claims)
 
 
-def _terms(risk: Any) -> list[tuple[float, Any]]:
+def _terms(risk: Risk) -> list[tuple[float, Risk]]:
     """Return the terms of a sum, or a risk alone: a sum of sums is one sum."""
     return risk.terms if isinstance(risk, WeightedSum) else [(1.0, risk)]
 

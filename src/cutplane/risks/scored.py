@@ -22,9 +22,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cutplane.compute.arrays import EPS, Matrix, Vector, lazy
+from cutplane.compute.arrays import EPS, MappedFile, Matrix, Vector, in_memory, lazy
 from cutplane.compute.blocks import even_bounds, joined, power_below, rows_in_all
-from cutplane.compute.mapped import MappedFile, in_memory
 from cutplane.compute.products import all_finite, between, largest_over, product_over, sum_over
 from cutplane.compute.threads import map_arrays
 from cutplane.core.protocols import LibraryPoint, NonFiniteRisk, Plane, Point, Quadratic
@@ -327,7 +326,7 @@ class ScoredRisk(SampleRisk):
         """Whether there are convex risks above this one that touch it: see `majorant_at`."""
         return self.map.linear and (self.convex or self.loss.convex_part is not None)
 
-    def majorant_at(self, point: ScoredPoint) -> ScoredRisk:
+    def majorant_at(self, point: Point) -> ScoredRisk:
         """Return a convex risk that is nowhere below this one, and the same at a point.
 
         The concave part of the loss is replaced by its tangent there. Where the intercept is
@@ -335,6 +334,7 @@ class ScoredRisk(SampleRisk):
         """
         if self.convex:
             return self
+        assert isinstance(point, ScoredPoint)
         above = copy(self)
         above.loss = TiltedLoss.above(
             self.pointwise, self.y, point.scores, point.offset, self.weights
