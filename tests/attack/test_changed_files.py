@@ -15,8 +15,8 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import cutplane as cp
-from cutplane.compute import mapped
-from cutplane.compute.mapped import ChangedData, MappedFile
+from cutplane.compute import arrays
+from cutplane.compute.arrays import ChangedData, MappedFile
 from cutplane.data import as_rows
 from cutplane.solvers.registry import METHODS
 
@@ -137,9 +137,9 @@ def test_digests_differ(tmp_path, change):
 
 
 def test_large_files_that_have_settled_are_digested_in_pieces(tmp_path, monkeypatch):
-    monkeypatch.setattr(mapped, "_SETTLED", 0)
-    monkeypatch.setattr(mapped, "_MOST", 4 * mapped._PIECE)
-    numbers = np.arange(mapped._PIECE, dtype=np.float64)
+    monkeypatch.setattr(arrays, "_SETTLED", 0)
+    monkeypatch.setattr(arrays, "_MOST", 4 * arrays._PIECE)
+    numbers = np.arange(arrays._PIECE, dtype=np.float64)
     np.save(tmp_path / "X.npy", numbers)
     held = np.load(tmp_path / "X.npy", mmap_mode="r+")
     held *= 1.0

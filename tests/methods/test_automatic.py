@@ -10,7 +10,7 @@ from tests.random_arrays import random_array
 from tests.risks.crew import placed
 
 import cutplane as cp
-from cutplane.compute.mapped import files_of
+from cutplane.compute.arrays import files_of
 from cutplane.core.policies.bmrm import OnSegment
 from cutplane.core.state import Problem
 from cutplane.data import AllPairs, as_rows

@@ -95,7 +95,7 @@ class LazyCommand(TyperCommand):
 
 def _expected_errors() -> tuple[type[Exception], ...]:
     """Return the errors that say by themselves what is wrong with files, options or packages."""
-    from cutplane.compute.mapped import ChangedData
+    from cutplane.compute.arrays import ChangedData
     from cutplane.io import InputError, OutputError
     from cutplane.io.tables import TablesUnavailable
     from cutplane.models.networks.network import TorchUnavailable

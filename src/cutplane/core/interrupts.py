@@ -65,26 +65,23 @@ class _Watch(threading.local):
     installed = False
     hint = b""  # for the user who may have to wait
 
-    def press(self, frame: FrameType | None) -> None:
-        now = time.monotonic()
-        if self.first is not None and now - self.first < ONE_PRESS:
-            return
-        again, self.first = self.first is not None, now
-        # Here in this file a block may be half opened or closed: not to be left at once.
-        in_this_file = frame is not None and frame.f_globals is globals()
-        if (self.raising or again or self.holds == 0) and not in_this_file:
-            self.insisted = again
-            raise KeyboardInterrupt
-        self.waiting = True
-        if self.hint:
-            os.write(2, self.hint)  # a stream may be busy with another line
-
 
 _watch = _Watch()
 
 
 def _on_signal(number: int, frame: FrameType | None) -> None:
-    _watch.press(frame)
+    watch, now = _watch, time.monotonic()
+    if watch.first is not None and now - watch.first < ONE_PRESS:
+        return
+    again, watch.first = watch.first is not None, now
+    # Here in this file a block may be half opened or closed: not to be left at once.
+    in_this_file = frame is not None and frame.f_globals is globals()
+    if (watch.raising or again or watch.holds == 0) and not in_this_file:
+        watch.insisted = again
+        raise KeyboardInterrupt
+    watch.waiting = True
+    if watch.hint:
+        os.write(2, watch.hint)  # a stream may be busy with another line
 
 
 def _install() -> bool:

@@ -19,9 +19,8 @@ from typing import Protocol
 import numpy as np
 
 from cutplane.compute import pace
-from cutplane.compute.arrays import BufferPool, Vector, reusing
+from cutplane.compute.arrays import BufferPool, Vector, require_same, reusing
 from cutplane.compute.blocks import rounded_alike
-from cutplane.compute.mapped import require_same
 from cutplane.core import interrupts
 from cutplane.core.bundle import Bundle
 from cutplane.core.certificate import Status
@@ -35,7 +34,7 @@ from cutplane.core.protocols import (
     evaluated_once,
 )
 from cutplane.core.solver import AnySolver, Step
-from cutplane.core.state import DISAGREEMENT, Problem, Run, iterate, sum_of
+from cutplane.core.state import DISAGREEMENT, Problem, Run, iterate
 from cutplane.core.stationarity import look_for_descent
 from cutplane.core.stopping import StoppingRule
 
@@ -59,7 +58,7 @@ class Keeper(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """What a run hears of, and tells, between two steps.
+    """How a run is watched and stopped between two steps.
 
     Attributes
     ----------
@@ -125,12 +124,11 @@ def first_state(
         raise TypeError(
             f"{type(risk).__name__} has no method group_bounds(), which groups need; use groups=1"
         )
-    # Flat planes, which the risk, or each of its groups, never goes below.
-    floors = [Plane(np.zeros(risk.n_parameters), bound) for bound in bounds]
     bounded = min(bounds) > -np.inf
-    if bounded:
-        state.bundle.add(*floors)
-        state.raise_lower_bound(problem.below(sum_of(floors)))
+    if bounded:  # flat planes, which the risk, or each of its groups, never goes below
+        flat = np.zeros(risk.n_parameters)
+        state.bundle.add(*(Plane(flat, bound) for bound in bounds))
+        state.raise_lower_bound(problem.below(Plane(flat, sum(bounds))))
     if bounded and not method.takes_first_plane:
         state.require_finite(best, planes=())
         return state

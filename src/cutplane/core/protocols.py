@@ -19,8 +19,7 @@ from typing import Annotated, Any, NamedTuple, Protocol, TypeGuard, TypeVar, run
 
 import numpy as np
 
-from cutplane.compute.arrays import Matrix, Vector
-from cutplane.compute.mapped import MappedFile
+from cutplane.compute.arrays import MappedFile, Matrix, Vector
 from cutplane.compute.products import dot
 
 

@@ -274,6 +274,13 @@ def find_root(derivatives: Callable[[float], tuple[float, float]]) -> float:
     return root
 
 
+def between_factors(low: float, high: float) -> float:
+    """Return a positive number between two; while one of them is unknown (0, inf), a far one."""
+    if high == math.inf:
+        return 4.0 * low
+    return 0.25 * high if low == 0.0 else math.sqrt(low * high)
+
+
 def is_too_long(trial: Trial, start: Trial) -> bool:
     """Say whether the function did not fall enough, or is not finite."""
     bound = start.value + 1e-4 * trial.step * start.slope  # Wolfe's usual constant

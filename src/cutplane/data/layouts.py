@@ -29,10 +29,9 @@ import scipy.sparse
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from cutplane.compute.arrays import Matrix, Vector, require_in_memory
+from cutplane.compute.arrays import Matrix, Vector, in_memory, require_in_memory, require_same
 from cutplane.compute.blocks import added, bounds_here, rows_in_all
 from cutplane.compute.compiled import REORDER, njit
-from cutplane.compute.mapped import in_memory, require_same
 from cutplane.compute.threads import count_blocks, default_threads
 from cutplane.data.rows import (
     Bounds,

@@ -28,7 +28,14 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cutplane.compute.arrays import Matrix, Vector, empty
+from cutplane.compute.arrays import (
+    MappedFile,
+    Matrix,
+    Vector,
+    empty,
+    files_of,
+    require_same,
+)
 from cutplane.compute.blocks import (
     bounds_here,
     least_blocks,
@@ -36,7 +43,6 @@ from cutplane.compute.blocks import (
     total_of_rows,
     vector_blocks,
 )
-from cutplane.compute.mapped import MappedFile, files_of, require_same
 from cutplane.compute.products import dot, sum_over
 from cutplane.compute.threads import count_blocks, run_blocks
 

@@ -31,9 +31,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutplane.checkpoints.checkpoint import part_of
-from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.arrays import ChangedData, Matrix, Vector
 from cutplane.compute.compiled import clock
-from cutplane.compute.mapped import ChangedData
 from cutplane.compute.threads import default_threads, thread_limit
 from cutplane.core import interrupts
 from cutplane.core.certificate import Certificate, Record, Result, Status

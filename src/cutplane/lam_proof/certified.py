@@ -21,9 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.arrays import Matrix, Vector, require_same
 from cutplane.compute.compiled import clock
-from cutplane.compute.mapped import require_same
 from cutplane.core.certificate import Certificate, Result
 from cutplane.core.protocols import Plane
 from cutplane.core.state import Problem, State

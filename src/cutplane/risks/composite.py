@@ -18,8 +18,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cutplane.compute.arrays import Vector
-from cutplane.compute.mapped import MappedFile
+from cutplane.compute.arrays import MappedFile, Vector
 from cutplane.compute.products import dot
 from cutplane.core.interrupts import at_once
 from cutplane.core.policies.bmrm import as_searchable

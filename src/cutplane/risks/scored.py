@@ -22,9 +22,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cutplane.compute.arrays import EPS, Matrix, Vector, lazy
+from cutplane.compute.arrays import EPS, MappedFile, Matrix, Vector, in_memory, lazy
 from cutplane.compute.blocks import even_bounds, joined, power_below, rows_in_all
-from cutplane.compute.mapped import MappedFile, in_memory
 from cutplane.compute.products import all_finite, between, largest_over, product_over, sum_over
 from cutplane.compute.threads import map_arrays
 from cutplane.core.protocols import LibraryPoint, NonFiniteRisk, Plane, Point, Quadratic

@@ -13,10 +13,9 @@ from typing import Any, NamedTuple, cast
 
 from cutplane.checkpoints.checkpoint import Checkpoint, NoKeeper, keeper, stored_method
 from cutplane.checkpoints.store import CheckpointError
-from cutplane.compute.arrays import Vector
+from cutplane.compute.arrays import ChangedData, Vector, require_same
 from cutplane.compute.blocks import agreed
 from cutplane.compute.compiled import clock
-from cutplane.compute.mapped import ChangedData, require_same
 from cutplane.compute.products import dot
 from cutplane.core import interrupts
 from cutplane.core.certificate import VANISHES, Certificate, Result, Status
@@ -242,12 +241,12 @@ def minimize(
                 rule = FirstOf([Trouble(), promise, *limits])
                 status, final = refinement.run(replace(control, rule=rule, keeper=NoKeeper()))
         except ChangedData as error:
-            clock.read(state)
+            clock(state, alone=True)
             return _result(Status.INCONSISTENT, promise, state, state, changed=str(error))
         except BaseException as error:
             if kept.whole and interrupts.is_interrupt(error) and not run.insisted:
                 kept.write(state)
-            clock.read(state)
+            clock(state, alone=True)
             if not interrupts.is_interrupt(error):
                 if isinstance(error, Exception):
                     # Of numbers that somebody writes at the same time anything may become.
@@ -348,14 +347,10 @@ class _Clock:
         self._start = clock() - (resumed.seconds if resumed else 0.0)
         self._evaluations = risk.evaluations - (resumed.evaluations if resumed else 0)
 
-    def __call__(self, state: Run) -> None:
+    def __call__(self, state: Run, *, alone: bool = False) -> None:
         """Write both into a state; of several workers, the seconds of the first."""
-        self.read(state)
-        state.seconds = agreed(state.seconds)
-
-    def read(self, state: Run) -> None:
-        """Write both into a state."""
-        state.seconds = clock() - self._start
+        seconds = clock() - self._start
+        state.seconds = seconds if alone else agreed(seconds)
         state.evaluations = self._risk.evaluations - self._evaluations
 
 

@@ -55,6 +55,7 @@ from cutplane.compute.pace import hurried, seconds_left
 from cutplane.compute.products import dot
 from cutplane.core.bundle import Model, maximize_dual
 from cutplane.core.protocols import BallSet, BoxSet, FlatRegularizer, Plane
+from cutplane.core.search import between_factors
 from cutplane.core.solver import SET, Stabilizer
 from cutplane.core.state import SHARE_OF_GAP, Candidate, Run, candidate_below
 
@@ -300,9 +301,12 @@ def propose_at_level(
     alpha = bundle.feasible_weights(regularizer.with_square(1.0, state.best.w))
     # The linear program balances tilts to its tolerance only, which is not enough for a bound.
     may_solve, lower = not model.tilts.any(), state.lower
-    search = _StrengthSearch(strength or _first_strength(model, state.objective - lower))
-    while True:
-        near = regularizer.with_square(search.strength, state.best.w)
+    if not strength:  # that for which a step down the last plane would close the gap
+        slope, gap = bundle.last_slope, state.objective - lower
+        strength = float(slope @ slope) / gap if gap > 0.0 and slope.any() else 1.0
+    weak, strong, found = 0.0, np.inf, None
+    for _ in range(_SETTINGS.most_strengths):
+        near = regularizer.with_square(strength, state.best.w)
         alpha = bundle.alpha = maximize_dual(near, model, alpha, accuracy=accuracy)
         own = repaired(bundle.aggregate(), bundle.floor, radius)
         lower = max(lower, candidate_below(own, regularizer).lower)
@@ -316,45 +320,12 @@ def propose_at_level(
             plane = best_plane(model, bundle.floor, radius, alpha)
             lower = max(lower, candidate_below(plane, regularizer).lower)
             may_solve = False
-        if search.is_over(value - lower, state.objective - lower):
-            break
-    bundle.set_weights(alpha)
-    return Candidate(w, lower, height), search.found
-
-
-def _first_strength(model: Model, band: float) -> float:
-    """Return the strength for which a step down the last plane would close the gap."""
-    slope = model.storage[model.slots[-1]]
-    return float(slope @ slope) / band if band > 0.0 and slope.any() else 1.0
-
-
-class _StrengthSearch:
-    """Looks for a strength that puts the candidate inside the band."""
-
-    def __init__(self, strength: float) -> None:
-        self.strength = strength
-        self._weak, self._strong = 0.0, np.inf
-        self._trials = 0
-        self.found: float | None = None  # begin anew next time
-
-    def is_over(self, height: float, band: float) -> bool:
-        """Say whether the height above the bound is as it should be; else move the strength."""
-        self._trials += 1
-        lowest, highest = _SETTINGS.band
-        share = height / band if band > 0.0 else lowest
+        gap, (lowest, highest) = state.objective - lower, _SETTINGS.band
+        share = (value - lower) / gap if gap > 0.0 else lowest
         if lowest <= share <= highest:
-            self.found = self.strength
-            return True
-        if self._trials >= _SETTINGS.most_strengths:
-            return True
-        if share < lowest:
-            self._weak = self.strength
-        else:
-            self._strong = self.strength
-        if self._weak == 0.0:
-            self.strength /= 4.0
-        elif self._strong == np.inf:
-            self.strength *= 4.0
-        else:
-            self.strength = float(np.sqrt(self._weak * self._strong))
-        return False
+            found = strength
+            break
+        weak, strong = (strength, strong) if share < lowest else (weak, strength)
+        strength = between_factors(weak, strong)
+    bundle.set_weights(alpha)
+    return Candidate(w, lower, height), found

@@ -68,6 +68,7 @@ from cutplane.compute.arrays import Vector
 from cutplane.compute.products import dot
 from cutplane.core.bundle import Bundle
 from cutplane.core.protocols import QuadraticRegularizer
+from cutplane.core.search import between_factors
 from cutplane.core.simplex_qp import SimplexQP, lowest_model
 from cutplane.core.solver import QUADRATIC, Stabilizer
 from cutplane.core.state import Candidate, Problem, Run, candidate_below
@@ -184,12 +185,7 @@ class ProximalProblem:
             if way == 0 or high - low <= 1e-12 * low:
                 break
             low, high = (mu, high) if way > 0 else (low, mu)
-            if high == np.inf:
-                mu = 4.0 * low
-            elif low == 0.0:
-                mu = 0.25 * high
-            else:
-                mu = float(np.sqrt(low * high))
+            mu = between_factors(low, high)
             solution = self.minimize(mu)
         return solution
 

@@ -23,8 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from cutplane.compute.arrays import EPS, Matrix, Vector
-from cutplane.compute.mapped import MappedFile, files_of
+from cutplane.compute.arrays import EPS, MappedFile, Matrix, Vector, files_of
 from cutplane.data.layouts import as_rows
 from cutplane.data.rows import Examples, Rows
 from cutplane.models.gram.functions import (

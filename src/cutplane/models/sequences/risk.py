@@ -29,8 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from cutplane.compute.arrays import Matrix, Vector
-from cutplane.compute.mapped import MappedFile
+from cutplane.compute.arrays import MappedFile, Matrix, Vector
 from cutplane.compute.products import dot
 from cutplane.compute.threads import summed
 from cutplane.core.protocols import KeptPoint, LibraryPoint, Plane, Quadratic
