@@ -20,6 +20,7 @@ from cutplane.estimators.callbacks import Attributes
 from cutplane.estimators.cautions import rows_are_equal, warn_of_unused
 from cutplane.estimators.description import (
     Layout,
+    Targets,
     check_parameters,
     defaults_of,
     lam_of,
@@ -233,9 +234,12 @@ class LinearModel(Estimator):
 
     def _examples(self, X: Any, y: Any, sample_weight: Any, **how: Any) -> Examples:
         """Validate the data of a fit."""
-        how.setdefault("y_numeric", self.description.loss_task != "classification")
         how.setdefault("accept_sparse", "csr")
-        X, y = validate_data(self, X, y, dtype=FLOATS, **how)
+        if self.description.targets is Targets.NOTHING:
+            X = validate_data(self, X, dtype=FLOATS, **how)
+        else:
+            how.setdefault("y_numeric", self.description.loss_task != "classification")
+            X, y = validate_data(self, X, y, dtype=FLOATS, **how)
         return Examples(
             X, y, weights_of(sample_weight, X.shape[0]), {"sample_weight": sample_weight}
         )
@@ -339,11 +343,6 @@ class LinearModel(Estimator):
         return ordered_scores(
             X, np.atleast_2d(dense(self.coef_)), n_threads=threads_of(self.n_jobs)
         )
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
 
 
 def split_off_shifts(parameters: Matrix, n_columns: int) -> Matrix:
