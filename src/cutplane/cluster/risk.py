@@ -26,41 +26,22 @@ from cutplane.compute.blocks import (
     rows_in_all,
     total,
 )
-from cutplane.compute.mapped import MappedFile
 from cutplane.compute.products import sum_over
 from cutplane.compute.threads import map_blocks
 from cutplane.core.protocols import Plane
 from cutplane.data import AllPairs, Rows, as_rows
+from cutplane.data.rows import RowFacts
 from cutplane.losses.loss import Examples, Loss, ScoreLoss
 from cutplane.models.ranking.loss import is_missing
 from cutplane.risks.composite import SampleRisk
 from cutplane.risks.scored import Groups, ScoredPoint, ScoredRisk
 
 
-class FeaturesElsewhere(NamedTuple):
-    """What the client knows of features: the sizes of the whole sample."""
-
-    shape: tuple[int, int]
-    n_entries: int
-    sparse: bool
-    second_derivatives: bool
-
-    @property
-    def files(self) -> tuple[MappedFile, ...]:
-        """None here: workers look at their own."""
-        return ()
-
-    @property
-    def dual_steps(self) -> bool:
-        """Whether shards can improve duals of their own: that is written for CSR."""
-        return self.sparse
-
-
 class Facts(NamedTuple):
     """What the client knows of a risk."""
 
     n_parameters: int
-    features: FeaturesElsewhere
+    rows: RowFacts
     lower_bound: float
     convex: bool
     unproven: str
@@ -221,8 +202,12 @@ def facts_of(holding: Holding, named: Named) -> Facts:
     text = repr(risk).replace(f"({rows.shape[0]} x", f"({risk.n_examples} x", 1)
     return Facts(
         risk.n_parameters,
-        FeaturesElsewhere(
-            (risk.n_examples, rows.shape[1]), rows.n_entries, rows.sparse, rows.second_derivatives
+        RowFacts(
+            (risk.n_examples, rows.shape[1]),
+            rows.n_entries,
+            rows.sparse,
+            rows.second_derivatives,
+            dual_steps=rows.sparse,  # of shards on duals of their own: written for CSR
         ),
         risk.lower_bound,
         bool(risk.convex),
@@ -319,16 +304,12 @@ class ShardedRisk(RemoteRisk, SampleRisk):
         self.lower_bound = self.facts.lower_bound
         self.convex = self.facts.convex
         self.unproven = self.facts.unproven
+        self.rows = self.facts.rows
 
     @property
     def term_size(self) -> float:
         """The size of the terms that values are made of: those at scores of zero."""
         return self.facts.term_size
-
-    @property
-    def features(self) -> FeaturesElsewhere:
-        """What is known here of the features."""
-        return self.facts.features
 
     def identity(self) -> dict[str, Any]:
         """Return what the risk consists of: of its rows their digests, shard by shard."""

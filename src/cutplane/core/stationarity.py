@@ -104,11 +104,6 @@ _ROUNDING = 16.0 * float(np.finfo(np.float64).eps)
 _TINY = float(np.finfo(np.float64).tiny)
 
 
-def is_tested(state: State, tolerance: float) -> bool:
-    """Say whether the best point was tested already, for a gap about as small."""
-    return state.stationarity is not None and state.stationarity.tolerance <= 2.0 * tolerance
-
-
 def look_for_descent(
     state: State, tolerance: float, check: Callable[[], None]
 ) -> tuple[Stationarity | None, Point]:

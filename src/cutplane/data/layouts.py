@@ -22,7 +22,7 @@ for a negative index, which costs more than the multiplication.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import scipy.sparse
@@ -353,26 +353,46 @@ def add_sparse(csr: Entries, curvatures: Vector, rows: Indices, out: Matrix) -> 
             out[a, a] += 0.5 * scaled * values[k]
 
 
+def _add_columns(columns: NDArray[Any], curvatures: Vector, rows: Indices, out: Matrix) -> None:
+    add_dense(columns.T, curvatures, rows, out)
+
+
+_BY_ROWS = Kernels(row_scores, row_pullback, row_class_scores, row_class_pullback, add_dense)
+_BY_COLUMNS = Kernels(
+    column_scores, column_pullback, column_class_scores, column_class_pullback, _add_columns
+)
+
+
 class DenseRows(StoredRows):
-    """A matrix of float32 or float64 of which every number is stored."""
+    """A matrix of float32 or float64 of which every number is stored.
 
-    by_columns: ClassVar[bool] = False
+    It is C-contiguous or, if it is stored by columns, Fortran-contiguous; then the kernels see its
+    transpose. Of a matrix stored by rows, those whose slope is exactly zero are not read by
+    :meth:`pullback`: after a hinge loss that is most of them. An infinity or NaN in such a row does
+    not show in the result.
+    """
 
-    def __init__(self, X: NDArray[Any], *, n_threads: int) -> None:
-        self.X = read_only(X)
-        n_rows, n_columns = rows_in_all(X.shape[0]), X.shape[1]
-        most_sums = most_dense_sums(n_rows)
-        if self.by_columns:
-            # Long pieces of a column stream best, but a short matrix needs a few blocks as well.
-            most_sums = max(n_rows // (COLUMN_TILE // 2), min(32, n_rows // 512))
+    def __init__(self, X: NDArray[Any], *, by_columns: bool, n_threads: int) -> None:
+        self.X, self._by_columns = read_only(X), by_columns
+        self.layout = "dense, by columns" if by_columns else "dense"
+        self.kernels = _BY_COLUMNS if by_columns else _BY_ROWS
+        n_rows, n_features = rows_in_all(X.shape[0]), X.shape[1]
+        # Long pieces of a column stream best, but a short matrix needs a few blocks as well.
+        long_pieces = max(n_rows // (COLUMN_TILE // 2), min(32, n_rows // 512))
         super().__init__(
-            read_only(X.T if self.by_columns else X),
+            self.X.T if by_columns else self.X,
             X.shape,
-            n_rows * n_columns,
-            most_sums=most_sums,
-            gram_work=n_columns * n_columns // 8,
+            n_rows * n_features,
+            most_sums=long_pieces if by_columns else most_dense_sums(n_rows),
+            gram_work=n_features * n_features // 8,
             n_threads=n_threads,
         )
+
+    def part(self, examples: Examples) -> DenseRows:
+        """Return some of the rows: a view of a slice if they are stored by rows, else a copy."""
+        some = self.X[examples]
+        some = np.asfortranarray(some) if self._by_columns else np.ascontiguousarray(some)
+        return DenseRows(some, by_columns=self._by_columns, n_threads=self.n_threads)
 
     def identity(self) -> tuple[Any, ...]:
         """Return the matrix: neither blocks nor threads change it, nor the order in memory."""
@@ -403,49 +423,6 @@ class DenseRows(StoredRows):
         """Return values, columns and starts of rows in CSR, without the zeros: a copy."""
         X = csr_array(self.X)
         return read_only(X.data), read_only(X.indices), read_only(X.indptr)
-
-
-class RowMajor(DenseRows):
-    """A C-contiguous matrix.
-
-    Rows whose slope is exactly zero are not read by :meth:`pullback`: after a hinge loss that is
-    most of them. An infinity or NaN in such a row does not show in the result.
-    """
-
-    layout = "dense"
-    kernels = Kernels(
-        row_scores,
-        row_pullback,
-        row_class_scores,
-        row_class_pullback,
-        add_dense,
-    )
-
-    def part(self, examples: Examples) -> RowMajor:
-        """Return some of the rows: a view of a slice, else a copy."""
-        return RowMajor(np.ascontiguousarray(self.X[examples]), n_threads=self.n_threads)
-
-
-def _add_columns(columns: NDArray[Any], curvatures: Vector, rows: Indices, out: Matrix) -> None:
-    add_dense(columns.T, curvatures, rows, out)
-
-
-class ColumnMajor(DenseRows):
-    """A Fortran-contiguous matrix; the kernels see its transpose."""
-
-    layout = "dense, by columns"
-    by_columns = True
-    kernels = Kernels(
-        column_scores,
-        column_pullback,
-        column_class_scores,
-        column_class_pullback,
-        _add_columns,
-    )
-
-    def part(self, examples: Examples) -> ColumnMajor:
-        """Return a copy of some of the rows."""
-        return ColumnMajor(np.asfortranarray(self.X[examples]), n_threads=self.n_threads)
 
 
 @njit(cache=True, nogil=True, fastmath=REORDER)
@@ -519,10 +496,7 @@ def csr_class_pullback(
     n_classes = slopes.shape[1]
     for block in range(first, last):
         total = sums[block]
-        # Plain loops: assignments to slices take a second each to compile.
-        for j in range(total.shape[0]):
-            for k in range(n_classes):
-                total[j, k] = 0.0
+        _clear(total)
         for i in range(bounds[block], bounds[block + 1]):
             s, used = slopes[i], False
             for k in range(n_classes):
@@ -550,13 +524,7 @@ class CompressedRows(StoredRows):
 
     layout = "CSR"
     sparse = True
-    kernels = Kernels(
-        csr_scores,
-        csr_pullback,
-        csr_class_scores,
-        csr_class_pullback,
-        add_sparse,
-    )
+    kernels = Kernels(csr_scores, csr_pullback, csr_class_scores, csr_class_pullback, add_sparse)
 
     def __init__(
         self,
@@ -774,9 +742,9 @@ def as_rows(X: Any, *, n_threads: int | None = None) -> Rows:
             X.shape,
             n_threads=n_threads,
         )
-    if values.flags.f_contiguous and not values.flags.c_contiguous:
-        return ColumnMajor(values, n_threads=n_threads)
-    return RowMajor(np.ascontiguousarray(values), n_threads=n_threads)
+    by_columns = values.flags.f_contiguous and not values.flags.c_contiguous
+    values = values if by_columns else np.ascontiguousarray(values)
+    return DenseRows(values, by_columns=by_columns, n_threads=n_threads)
 
 
 def _as_signed(indices: NDArray[Any]) -> NDArray[Any]:

@@ -168,11 +168,7 @@ class Comparison:
     def report(self) -> Report:
         """Return a page with the table, and curves of gaps against time."""
         used = [entry for entry in self.entries if entry.records]
-        tables = list[Table]()
-        for entry in used:
-            own = table_of_run(entry.method, entry.records)
-            above_bound = [finite(self._above(each.objective)) for each in entry.records]
-            tables.append(Table(own.label, {**own.columns, "above": above_bound}))
+        tables = [self._columns(entry) for entry in used]
         above = [Curve(k, "above", entry.method, k) for k, entry in enumerate(used)]
         gaps = [
             Curve(k, "relative_gap", entry.method, k)
@@ -196,6 +192,10 @@ class Comparison:
             ],
             tables=tables,
         )
+
+    def _columns(self, entry: Entry) -> Table:
+        above = [finite(self._above(record.objective)) for record in entry.records]
+        return {**table_of_run(entry.records), "above": above}
 
     def _shown(self) -> tuple[list[list[str]], list[str]]:
         """Return titles and rows as they are printed, and the notes below them."""

@@ -34,7 +34,7 @@ from cutplane.estimators.linear import LinearModel
 from cutplane.estimators.regressor import LinearRegressor
 from cutplane.losses import Loss
 from cutplane.report.charts import Line, line_chart
-from cutplane.report.figures import draw_path, png_of
+from cutplane.report.figures import draw_path, picture_of
 from cutplane.report.words import element
 from cutplane.report.words import table as html_table
 from cutplane.risks import ScoredRisk
@@ -348,7 +348,7 @@ class Path:
 
     def png(self, scores: Vector | None = None) -> bytes:
         """Return the picture of `plot` as the content of a PNG file."""
-        return png_of(self.plot(scores))
+        return picture_of(self.plot(scores))
 
     def _repr_html_(self) -> str:
         """Return a table and a chart of the bounds for notebooks."""

@@ -182,8 +182,8 @@ def _against_ideal(
     said, observed = ([pair[axis] for pair in pairs] for axis in (0, 1))
     place = len(tables)
     tables += [
-        Table("observed", {"x": said, "y": observed}),
-        Table("ideal", {"x": [0.0, 1.0], "y": [0.0, 1.0]}),
+        {"x": said, "y": observed},
+        {"x": [0.0, 1.0], "y": [0.0, 1.0]},
     ]
     curves = [Curve(place, "y", "observed", 1), Curve(place + 1, "y", "ideal", 7, dashed=True)]
     x_title, y_title = titles
@@ -201,7 +201,7 @@ def _by_query(
         return None, element("p", "No query has a relevant document.", class_="note")
     order = judged[np.argsort(values[judged], kind="stable")]
     ranks = np.arange(1, len(order) + 1).tolist()
-    tables.append(Table("NDCG by query", {"x": ranks, "y": values[order].tolist()}))
+    tables.append({"x": ranks, "y": values[order].tolist()})
     curve = Curve(len(tables) - 1, "y", f"NDCG@{k}", 1)
     chart = Chart(
         "chart-queries",

@@ -17,8 +17,7 @@ from cutplane.losses.loss import LOGISTIC
 from cutplane.risks.composite import InferenceRisk, SampleRisk
 from cutplane.risks.scored import ScoredRisk
 from cutplane.solvers.bundle import bmrm, level, nrbm
-from cutplane.solvers.dual_ascent import DUAL_FORM, dual_ascent
-from cutplane.solvers.needs import SECOND_DERIVATIVES
+from cutplane.solvers.dual_ascent import dual_ascent
 from cutplane.solvers.newton import cost_of_step, newton
 
 _log = logging.getLogger("cutplane")
@@ -124,7 +123,7 @@ def _chosen(problem: Problem, on_a_path: bool) -> tuple[AnySolver, str]:
     at_once = risk.loss.of_shares and not on_disk
     if at_once and (chosen := _for_classes(problem, risk)):
         return chosen
-    no_newton = newton().obstacle(problem) or _too_dear(problem)
+    no_newton = newton().obstacle(problem) or _too_dear(risk)
     # Of dense rows nothing more is asked then: to know how long they are takes a pass over them.
     if no_newton is None and not risk.rows.sparse:
         no_dual_ascent: str | None = "newton is faster on dense rows"
@@ -145,7 +144,7 @@ def _chosen(problem: Problem, on_a_path: bool) -> tuple[AnySolver, str]:
 
 def _for_shards(problem: Problem, risk: SampleRisk) -> tuple[AnySolver, str]:
     """Return the method for rows that lie on several machines."""
-    no_newton = newton().obstacle(problem) or _too_dear(problem)
+    no_newton = newton().obstacle(problem) or _too_dear(risk)
     if no_newton is None:
         return newton(), f"rows on several machines, few features: {risk.n_parameters}"
     wide = risk.n_parameters >= LIMITS.many_features
@@ -233,7 +232,7 @@ def _little(risk: ScoredRisk) -> bool:
 def _too_stiff(problem: Problem, risk: ScoredRisk) -> str | None:
     """Return why dual ascent would be slow, or None if it would not."""
     m, d = risk.rows.shape
-    logistic = DUAL_FORM.of(problem)[0] == LOGISTIC
+    logistic = risk.loss.dual_form is not None and risk.loss.dual_form[0] == LOGISTIC
     if logistic and not risk.rows.sparse:
         return f"planes suit {risk.loss!r} on dense rows"
     if d >= LIMITS.many_features:
@@ -258,10 +257,9 @@ def _stiffness(problem: Problem, risk: ScoredRisk) -> float:
     return stiffness / (1.0 + 1e-9)
 
 
-def _too_dear(problem: Problem) -> str | None:
+def _too_dear(risk: SampleRisk) -> str | None:
     """Return why Newton steps do not pay, or None if they do."""
-    features = SECOND_DERIVATIVES.of(problem).features
-    step, iteration = cost_of_step(problem), features.n_entries + LIMITS.empty_iteration
+    step, iteration = cost_of_step(risk), risk.rows.n_entries + LIMITS.empty_iteration
     if step <= LIMITS.worth * iteration:
         return None
     return f"a step would cost as much as {step / iteration:.0f} iterations"

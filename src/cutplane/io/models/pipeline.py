@@ -176,7 +176,17 @@ def describe(transformer: Any, place: str, tensors: Tensors) -> Any:
     if (names := getattr(transformer, "feature_names_in_", None)) is not None:
         entry.feature_names = [str(name) for name in names]
     if of is SimpleImputer:
-        _describe_imputer(transformer, entry, place, tensors)
+        statistics = np.asarray(transformer.statistics_)
+        # Before scikit-learn 1.8 there is one of the two only.
+        fill_dtype = getattr(transformer, "_fill_dtype", transformer._fit_dtype)
+        entry.dtypes = [transformer._fit_dtype.name, fill_dtype.name]
+        if statistics.dtype.kind == "f":
+            tensors[f"{place}/statistics_"] = statistics
+        else:
+            fills = [np.array([each], dtype=object) for each in statistics.tolist()]
+            entry.levels = [*map(Levels.of, fills)]
+        if transformer.indicator_ is not None:
+            entry.indicator = describe(transformer.indicator_, f"{place}/indicator", tensors)
     elif of in (OneHotEncoder, OrdinalEncoder):
         entry.levels = [Levels.of(np.asarray(levels)) for levels in transformer.categories_]
         if transformer._infrequent_enabled:
@@ -300,19 +310,6 @@ def _decoded(value: Any) -> Any:
     raise Malformed("a parameter of a transformer is no plain value")
 
 
-def _describe_imputer(imputer: Any, entry: Entry, place: str, tensors: Tensors) -> None:
-    statistics = np.asarray(imputer.statistics_)
-    # Before scikit-learn 1.8 there is one of the two only.
-    fill_dtype = getattr(imputer, "_fill_dtype", imputer._fit_dtype)
-    entry.dtypes = [imputer._fit_dtype.name, fill_dtype.name]
-    if statistics.dtype.kind == "f":
-        tensors[f"{place}/statistics_"] = statistics
-    else:
-        entry.levels = [Levels.of(np.array([each], dtype=object)) for each in statistics.tolist()]
-    if imputer.indicator_ is not None:
-        entry.indicator = describe(imputer.indicator_, f"{place}/indicator", tensors)
-
-
 def _restore_imputer(imputer: Any, entry: Entry, place: str, tensors: Tensors) -> None:
     statistics = tensors.pop(f"{place}/statistics_", None)
     if statistics is None and entry.levels is not None:
@@ -350,7 +347,20 @@ def _restore_encoder(encoder: Any, entry: Entry) -> None:
             if levels.nan is not None
         }
     elif encoder._infrequent_enabled:
-        _group_rare(encoder, entry.rare or [])
+        # The frequent levels first, and one for all others.
+        if len(entry.rare or []) != len(encoder.categories_):
+            raise Malformed("rare levels are not there for each column")
+        encoder._infrequent_indices, encoder._default_to_infrequent_mappings = [], []
+        for levels, places in zip(encoder.categories_, entry.rare or [], strict=True):
+            indices = mapping = None
+            if places is not None:
+                if not places or sorted(set(places)) != places or places[-1] >= len(levels):
+                    raise Malformed("places of rare levels are wrong")
+                indices = np.array(places, dtype=np.int64)
+                mapping = np.cumsum(~np.isin(np.arange(len(levels)), indices)) - 1
+                mapping[indices] = len(levels) - len(places)
+            encoder._infrequent_indices.append(indices)
+            encoder._default_to_infrequent_mappings.append(mapping)
     elif entry.rare is not None:
         raise Malformed("rare levels of an encoder that groups none")
     if isinstance(encoder, OneHotEncoder):
@@ -359,26 +369,6 @@ def _restore_encoder(encoder: Any, entry: Entry) -> None:
             encoder._n_features_outs = encoder._compute_n_features_outs()
         except (TypeError, ValueError, IndexError) as error:
             raise Malformed(f"levels that are dropped: {error}") from None
-
-
-def _group_rare(encoder: Any, rare: list[list[int] | None]) -> None:
-    """Set what an encoder with rare levels knows: the frequent ones first, one for all others."""
-    if len(rare) != len(encoder.categories_):
-        raise Malformed("rare levels are not there for each column")
-    encoder._infrequent_indices, encoder._default_to_infrequent_mappings = [], []
-    for levels, places in zip(encoder.categories_, rare, strict=True):
-        if places is None:
-            encoder._infrequent_indices.append(None)
-            encoder._default_to_infrequent_mappings.append(None)
-            continue
-        is_rare = np.zeros(len(levels), dtype=bool)
-        if not places or sorted(set(places)) != places or places[-1] >= len(levels):
-            raise Malformed("places of rare levels are wrong")
-        is_rare[places] = True
-        mapping = np.cumsum(~is_rare) - 1
-        mapping[is_rare] = len(levels) - len(places)
-        encoder._infrequent_indices.append(np.array(places, dtype=np.int64))
-        encoder._default_to_infrequent_mappings.append(mapping)
 
 
 PLACE = "preparation"

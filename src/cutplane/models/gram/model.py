@@ -445,7 +445,7 @@ class KernelClassifier(ClassifierMixin, ClassScores, KernelModel):
         total = float(weights.sum())
         self._posteriors = self._made_posteriors(matrix, 1.0 / (self.lam_ * total))
         likelihoods = [
-            -total * certificate.objective - posterior.half_log_determinant
+            -total * certificate.objective - float(np.log(posterior.factor.diagonal()).sum())
             for certificate, posterior in zip(
                 of_problems(self, "certificate_"), self._posteriors, strict=True
             )

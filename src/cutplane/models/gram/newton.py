@@ -35,19 +35,19 @@ Probabilities are means of the logistic function over a normal distribution.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
 import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.special import expit, ndtr
 
 from cutplane.compute.arrays import Matrix, Vector
-from cutplane.compute.pace import hurried
-from cutplane.compute.products import dot
+from cutplane.compute.products import conjugate_gradients, dot
 from cutplane.core.policies.bmrm import best_step
 from cutplane.core.protocols import Plane
-from cutplane.core.solver import Solver, Step, need_of
+from cutplane.core.solver import Need, Solver, Step
 from cutplane.core.state import Run
 from cutplane.models.gram.functions import one_blas_thread
 from cutplane.models.gram.risk import KernelRisk
@@ -56,7 +56,7 @@ from cutplane.solvers.bundle import checked_planes
 from cutplane.solvers.dual_ascent import balanced
 from cutplane.solvers.needs import CURVATURES, loss_with
 
-SPANS_EXAMPLES = need_of("risk", KernelRisk, "functions in the span of the examples, a kernel")
+SPANS_EXAMPLES = Need("risk", KernelRisk, "functions in the span of the examples, a kernel")
 
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -164,17 +164,7 @@ def newton_coefficients(
     right = -(slopes + lam * before)[used] / roots - roots * rest[used]
     whole = roots * scores[used] - slopes[used] / roots
     goal = accuracy * float(np.linalg.norm(whole))
-    solve = _solver(risk, lam, used, roots, goal)
-    v = solve(right)
-    if risk.minimizes_intercept and len(used):
-        of_one = solve(roots)
-        v -= (dot(roots, v) + before.sum() + change.sum()) / dot(roots, of_one) * of_one
-    change[used] = roots * v
-    return np.asarray(before + change)
-
-
-def _solver(risk: KernelRisk, lam: float, used: Any, roots: Vector, goal: float) -> Any:
-    """Return a function that solves the system for a right-hand side."""
+    solve: Callable[[Vector], Vector]
     if len(used) <= 2048:
         from scipy.linalg import cho_solve  # slow to import
 
@@ -184,44 +174,28 @@ def _solver(risk: KernelRisk, lam: float, used: Any, roots: Vector, goal: float)
         matrix[np.diag_indices_from(matrix)] += lam
         # What is added if rounding has left negative eigenvalues makes for a shorter step.
         factor = lower_factor(matrix), True
-        return lambda right: cho_solve(factor, right, check_finite=False)
-    spread = np.zeros(len(risk.y))
+        solve = partial(cho_solve, factor, check_finite=False)
+    else:
+        spread = np.zeros_like(change)
 
-    def product(v: Vector) -> Vector:
-        spread[used] = roots * v
-        images: Vector = lam * v + roots * risk.rows.pullback(spread)[used]
-        return images
+        def times(v: Vector) -> Vector:
+            spread[used] = roots * v
+            images: Vector = lam * v + roots * risk.rows.pullback(spread)[used]
+            return images
 
-    def solve(right: Vector) -> Vector:
-        size = float(np.linalg.norm(right))
-        # Two solutions make the step: larger errors would make it no descent.
-        accuracy = min(max(goal / size, 1e-10), 1e-3) if size > 0.0 else 1e-3
-        return conjugate_gradients(product, right, accuracy)
+        def solve(right: Vector) -> Vector:
+            size = float(np.linalg.norm(right))
+            left = min(max(goal / size, 1e-10), 1e-3) if size > 0.0 else 1e-3
+            return conjugate_gradients(
+                times, right.copy(), roughly_divided=np.copy, left=left, most=500
+            )
 
-    return solve
-
-
-def conjugate_gradients(product: Any, right: Vector, accuracy: float) -> Vector:
-    """Solve a positive definite system until the residual is a share of the right-hand side."""
-    x = np.zeros_like(right)
-    residual = right.copy()
-    direction = residual.copy()
-    squared = dot(residual, residual)
-    goal = accuracy * accuracy * squared
-    for _ in range(500):
-        if squared <= goal or squared == 0.0 or (x.any() and hurried()):
-            break
-        image = product(direction)
-        bend = dot(direction, image)
-        if bend <= 0.0:  # rounding is all that is left
-            break
-        length = squared / bend
-        x += length * direction
-        residual -= length * image
-        before, squared = squared, dot(residual, residual)
-        direction *= squared / before
-        direction += residual
-    return x
+    v = solve(right)
+    if risk.minimizes_intercept and len(used):
+        of_one = solve(roots)
+        v -= (dot(roots, v) + before.sum() + change.sum()) / dot(roots, of_one) * of_one
+    change[used] = roots * v
+    return np.asarray(before + change)
 
 
 def kernel_newton(*, planes: int = 4) -> KernelNewtonSteps:
@@ -269,11 +243,6 @@ class Posterior:
         inner = scale * roots[:, None] * matrix * roots
         inner[np.diag_indices_from(inner)] += 1.0
         return cls(roots, lower_factor(inner), scale)
-
-    @property
-    def half_log_determinant(self) -> float:
-        """``log|B| / 2``."""
-        return float(np.log(np.diagonal(self.factor)).sum())
 
     def variances(self, kernels: Matrix, with_themselves: Vector) -> Vector:
         """Return the variance at some examples.

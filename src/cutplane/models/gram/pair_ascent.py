@@ -407,7 +407,7 @@ class KernelSteps(RoundedSteps[KernelState]):
 
     def move(self, state: KernelState) -> list[Plane]:
         """Take a Newton step; return the plane of its coefficients."""
-        risk, weights, lam, point = self._risk, self._risk.weights, self._lam, state.point
+        risk, weights, lam, point = self._risk, self._risk.weights, self._norm.lam, state.point
         loss = risk.pointwise.smoothed(state.width)
         scores = point.scores + point.offset + state.width * state.duals
         if risk.minimizes_intercept:
@@ -429,10 +429,6 @@ class KernelSteps(RoundedSteps[KernelState]):
         state.point = risk.with_coefficients(*np.split(w, 2))
         state.ends = (end, state.point)
         return [met]
-
-    @property
-    def _lam(self) -> float:
-        return self._norm.lam
 
 
 def newton_steps(run: Run, costs: Costs, own: PairDuals) -> Step[PairDuals | None]:

@@ -111,9 +111,23 @@ def reduced_plan(
     lam = lam_of(model.lam, model.C, float(weights.sum()))
     # Choosing landmarks may take a third of the time, features and fit the others.
     limit = share_of_time(model.time_limit, examples.begin, 3)
-    chosen = _chosen(model, kernel, X, own_targets, own_weights, lam, limit)
+    if model._precomputed:
+        raise ValueError("landmarks need examples, not a precomputed kernel")
+    chosen = chosen_landmarks(
+        kernel,
+        X,
+        own_targets,
+        model.loss_function(),
+        own_weights,
+        number=int(model.landmarks),
+        lam=lam,
+        intercept=model.fit_intercept,
+        seed=model.random_state,
+        n_threads=threads_of(model.n_jobs),
+        time_limit=limit,
+    )
     left = share_of_time(model.time_limit, examples.begin, 2)
-    with pace.using(pace.Pace(np.inf if left is None else left)):
+    with pace.using(np.inf if left is None else left):
         made = landmark_features(kernel, X, chosen, n_threads=threads_of(model.n_jobs))
     rows = as_rows(made.features, n_threads=threads_of(model.n_jobs))
     risks = [
@@ -301,32 +315,6 @@ def tensor_features(kernel: Kernel, X: Any) -> tuple[Matrix, NDArray[np.intp], f
     features[order] = triangle[:rank].T
     dropped = float(np.linalg.norm(triangle[rank:], axis=0).max(initial=0.0))
     return features, order[:rank], dropped
-
-
-def _chosen(
-    model: Any,
-    kernel: Kernel,
-    X: Any,
-    targets: Sequence[Vector],
-    weights: Vector,
-    lam: float,
-    time_limit: float | None,
-) -> NDArray[np.intp]:
-    if model._precomputed:
-        raise ValueError("landmarks need examples, not a precomputed kernel")
-    return chosen_landmarks(
-        kernel,
-        X,
-        targets,
-        model.loss_function(),
-        weights,
-        number=int(model.landmarks),
-        lam=lam,
-        intercept=model.fit_intercept,
-        seed=model.random_state,
-        n_threads=threads_of(model.n_jobs),
-        time_limit=time_limit,
-    )
 
 
 _ROWS = 1024

@@ -45,6 +45,13 @@ def padded(n_labels: int) -> int:
     return -(-n_labels // 8) * 8 if n_labels > 4 else n_labels
 
 
+def tokens_of(offsets: Indices, chosen: Indices) -> tuple[Indices, Indices]:
+    """Return the tokens of some sequences, one after the other, and the offsets that they have."""
+    lengths = np.diff(offsets)[chosen]
+    own = np.concatenate([[0], np.cumsum(lengths)])
+    return np.repeat(offsets[chosen] - own[:-1], lengths) + np.arange(own[-1]), own
+
+
 @njit(cache=True, nogil=True)
 def longest_in(offsets: Indices, first: int, last: int) -> int:
     """Return the length of the longest of some sequences, at least 1."""
@@ -155,9 +162,8 @@ def buffers_for(longest: int, n_labels: int, width: int) -> Buffers:
 @njit(cache=True, nogil=True)
 def turn(transitions: Matrix, backward: Matrix) -> None:
     """Write transitions with the next label first."""
-    for a in range(len(backward)):
-        for b in range(len(backward)):
-            backward[b, a] = transitions[a, b]
+    n_labels = len(backward)
+    backward[:] = transitions[:n_labels, :n_labels].T
 
 
 @njit(cache=True, nogil=True)

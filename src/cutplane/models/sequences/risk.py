@@ -45,7 +45,7 @@ from cutplane.data import (
     as_rows,
 )
 from cutplane.data.observed_pairs import PairSums
-from cutplane.models.sequences.chain import Chains, ChainScores, Indices
+from cutplane.models.sequences.chain import Chains, ChainScores, Indices, tokens_of
 from cutplane.models.sequences.losses import ChainLoss, ChainOutcome, ChainSlopes, LabeledChains
 from cutplane.risks.composite import InferenceRisk
 from cutplane.risks.scored import good_number_of_groups, normalized, require_finite
@@ -425,7 +425,9 @@ class ChainRisk(InferenceRisk):
     @property
     def good_groups(self) -> int:
         """How many groups should make a run the fastest."""
-        return good_number_of_groups(self.rows) if self.map.linear else 1
+        if not self.map.linear:
+            return 1
+        return good_number_of_groups(self.rows.n_entries, self.rows.shape[1])
 
     def group_bounds(self, n_groups: int) -> Vector:
         """Return what each group's part of the risk never goes below."""
@@ -448,9 +450,7 @@ class ChainRisk(InferenceRisk):
         """
         chains = self.data.chains
         chosen = np.arange(chains.n_sequences)[examples]
-        lengths = chains.lengths[chosen]
-        offsets = np.concatenate([[0], np.cumsum(lengths)])
-        tokens = np.repeat(chains.offsets[chosen] - offsets[:-1], lengths) + np.arange(offsets[-1])
+        tokens, offsets = tokens_of(chains.offsets, chosen)
         part = ChainRisk(
             self.map.part(tokens),
             self.data.y[tokens],
@@ -496,7 +496,7 @@ class ChainRisk(InferenceRisk):
         derivatives.
         """
         self.inferences += self.n_examples
-        coef, *rest = self._parts(w)
+        coef, *rest = self.parts(w)
         features, (pieces, bounds) = cast(ObservedPairs, self.map), self._pieces
         score, by = features.scorer(coef), features.squared() if bends else features
         n_sums = min(features.n_sums, len(pieces))
@@ -540,7 +540,7 @@ class ChainRisk(InferenceRisk):
     def _at_batches(self, w: Vector) -> KeptPoint:
         """Return the point at ``w`` of a map that is not linear: a piece is a batch of it."""
         self.inferences += self.n_examples
-        inner, *rest = self._parts(w)
+        inner, *rest = self.parts(w)
         network, (pieces, bounds) = cast(TorchScores, self.map), self._pieces
         found = np.zeros((len(pieces), self._n_sums))
 
@@ -581,7 +581,7 @@ class ChainRisk(InferenceRisk):
 
     def scores(self, w: Vector) -> ChainScores:
         """Return the scores of labels and transitions: one pass over the data."""
-        emissions, *rest = self._parts(w)
+        emissions, *rest = self.parts(w)
         return ChainScores(self.map.scores(emissions).reshape(-1, self.n_labels), *rest)
 
     def split(self, w: Vector) -> tuple[Any, Any, Vector, Vector]:
@@ -590,15 +590,14 @@ class ChainRisk(InferenceRisk):
         They are views of ``w``; if only observed pairs have a weight, coefficients are a sparse
         matrix instead.
         """
-        emissions, *rest = self._parts(w)
+        emissions, *rest = self.parts(w)
         return self.pairs.as_matrix(emissions), *rest
 
-    def beside_emissions(self, w: Vector) -> tuple[Any, Vector, Vector]:
-        """Return transitions, and weights at start and end (zero if there are none)."""
-        _, transitions, start, end = self._parts(w)
-        return transitions, start, end
+    def parts(self, w: Vector) -> tuple[Vector, Any, Vector, Vector]:
+        """Return the map's parameters, transitions, and weights at start and end: views of ``w``.
 
-    def _parts(self, w: Vector) -> tuple[Vector, Any, Vector, Vector]:
+        The last two are zero if there are none.
+        """
         n = self.n_labels
         emissions, transitions, ends = np.split(w, np.cumsum([self.map.n_parameters, n * n]))
         start, end = (ends[:n], ends[n:]) if self.ends else (np.zeros(n), np.zeros(n))

@@ -18,7 +18,7 @@ is the sum of their likelihoods.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple
@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.compiled import njit
 from cutplane.compute.threads import default_threads, run_blocks
-from cutplane.models.sequences.chain import Indices, Labels, longest_in
+from cutplane.models.sequences.chain import Indices, Labels, longest_in, tokens_of
 from cutplane.models.speech.model import Array, Covariance, GaussianHMMs
 from cutplane.models.speech.paths import Moves, Path, best_labels, fill_best
 from cutplane.models.structured.forests import sum_product
@@ -230,7 +230,8 @@ def no_counts(one: GaussianHMMs) -> Counts:
     """Return zeros: room for the counts of one class."""
     K, G, D = one.n_states, one.n_states * one.n_components, one.n_features
     products = D * D if one.covariance is Covariance.FULL else D
-    return Counts(*map(np.zeros, (G, (G, D), (G, products), K, (len(one.jumps), K), K)))
+    shapes = [(G,), (G, D), (G, products), (K,), (len(one.jumps), K), (K,)]
+    return Counts(*(np.zeros(shape) for shape in shapes))
 
 
 def _shifts(counts: Counts) -> Matrix:
@@ -238,16 +239,6 @@ def _shifts(counts: Counts) -> Matrix:
     seen = (counts.gaussians > SETTINGS.fewest_frames)[:, None]
     safe = np.where(seen, counts.gaussians[:, None], 1.0)
     return np.where(seen, counts.sums / safe, 0.0)
-
-
-def shared_variance(counts: Iterable[Counts], floors: Vector) -> Vector:
-    """Return the variance that is most likely if Gaussians of several classes have the same."""
-    total, n = np.zeros_like(floors), 0.0
-    for each in counts:
-        # Around the new means. A frame of a Gaussian whose mean stays counts around the old one.
-        squares = each.products - each.gaussians[:, None] * _shifts(each) ** 2
-        total, n = total + squares.sum(axis=0), n + float(each.gaussians.sum())
-    return np.maximum(total / n, floors)
 
 
 def reestimated(
@@ -273,7 +264,11 @@ def reestimated(
         for g in np.flatnonzero(seen):
             products = counts.products[g].reshape(D, D) / n[g]
             covariance = products - np.outer(shift[g], shift[g]) + np.diag(SETTINGS.ridge * floors)
-            log_sds[g], lower[g] = _regressions(covariance)
+            # Each feature's spread given those before it, and its coefficients for these: with a
+            # Cholesky factor L of the covariance, inv(L / diag(L)) has them in its rows.
+            factor = np.linalg.cholesky(covariance)
+            unit = np.linalg.solve(factor / np.diag(factor), np.eye(D))
+            log_sds[g], lower[g] = np.log(np.diag(factor)), unit[np.tril_indices(D, -1)]
         log_sds = np.maximum(log_sds, 0.5 * np.log(floors))
     else:
         safe = np.where(seen, n, 1.0)[:, None]
@@ -309,17 +304,6 @@ def probabilities(counts: Matrix, allowed: NDArray[np.bool_] | None = None) -> M
     shares = np.where(totals > 0.0, counts / np.where(totals > 0.0, totals, 1.0), equal)
     shares = np.where(allowed, np.maximum(shares, SETTINGS.least_probability), 0.0)
     return np.asarray(shares / shares.sum(axis=1, keepdims=True))
-
-
-def _regressions(covariance: Matrix) -> tuple[Vector, Vector]:
-    """Return each feature's spread given those before it (logarithms), and their coefficients.
-
-    With a Cholesky factor ``L`` of the covariance, ``inv(L / diag(L))`` has them in its rows.
-    """
-    factor = np.asarray(np.linalg.cholesky(covariance), dtype=np.float64)
-    sds = np.diag(factor)
-    unit = np.asarray(np.linalg.solve(factor / sds, np.eye(len(sds))), dtype=np.float64)
-    return np.log(sds), unit[np.tril_indices(len(sds), -1)]
 
 
 @dataclass(frozen=True)
@@ -383,11 +367,8 @@ class Likelihood:
             own = len(chosen) > 0
             if not own:
                 chosen = np.flatnonzero(weights[owners] > 0.0)
-            parts = [frames[bounds[i] : bounds[i + 1]] for i in chosen]
-            ends = np.cumsum([0, *(len(part) for part in parts)])
-            return ClassFit(
-                one, np.concatenate(parts), ends, weights[owners[chosen]], floors, own=own
-            )
+            rows, offsets = tokens_of(bounds, chosen)
+            return ClassFit(one, frames[rows], offsets, weights[owners[chosen]], floors, own=own)
 
         def each(work: Callable[[ClassFit], None], groups: list[list[ClassFit]]) -> None:
             fits = [fit for group in groups for fit in group]
@@ -493,7 +474,13 @@ def maximize(group: list[ClassFit], floors: Vector, *, shared: bool) -> None:
     """Give classes the parameters that are most likely, given their counts."""
     variance = None
     if shared:
-        variance = shared_variance([fit.counts for fit in group if fit.own], floors)
+        # Of the Gaussians of all classes, around the new means. A frame of a Gaussian whose mean
+        # stays counts around the old one.
+        total, n = np.zeros_like(floors), 0.0
+        for counts in [fit.counts for fit in group if fit.own]:
+            squares = counts.products - counts.gaussians[:, None] * _shifts(counts) ** 2
+            total, n = total + squares.sum(axis=0), n + float(counts.gaussians.sum())
+        variance = np.maximum(total / n, floors)
     for fit in group:
         fit.parts = reestimated(fit.one, fit.parts, fit.counts, floors, variance)
 

@@ -47,11 +47,7 @@ def _four_squares(
     means, scales, _, _ = table
     n_features, n_gaussians = means.shape
     t0, t1, t2, t3 = rows
-    for g in range(n_gaussians):
-        a0[g] = 0.0
-        a1[g] = 0.0
-        a2[g] = 0.0
-        a3[g] = 0.0
+    a0[:], a1[:], a2[:], a3[:] = 0.0, 0.0, 0.0, 0.0
     for d in range(n_features):
         x0, x1, x2, x3 = frames[t0, d], frames[t1, d], frames[t2, d], frames[t3, d]
         for g in range(n_gaussians):

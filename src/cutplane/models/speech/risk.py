@@ -23,6 +23,7 @@ from cutplane.compute.arrays import Vector
 from cutplane.compute.products import dot
 from cutplane.compute.threads import default_threads, summed
 from cutplane.core.protocols import KeptPoint, Plane
+from cutplane.models.sequences.chain import tokens_of
 from cutplane.models.speech.model import GaussianHMMs, blocks_of, no_path, state_scores
 from cutplane.models.speech.paths import (
     GaussianSums,
@@ -118,11 +119,8 @@ class HMMRisk(Summable):
         chosen = np.arange(self.n_examples)[examples]
         if not len(chosen):
             raise ValueError("a risk needs at least one sequence")
-        lengths = np.diff(self.offsets)[chosen]
         part = copy(self)
-        part.offsets = np.concatenate([[0], np.cumsum(lengths)])
-        rows = np.repeat(self.offsets[chosen] - part.offsets[:-1], lengths)
-        rows += np.arange(part.offsets[-1])
+        rows, part.offsets = tokens_of(self.offsets, chosen)
         part.frames = self.frames[rows]
         part.y = self.y[rows if self.hmms.segments else chosen]
         part.weights = normalized(self.weights[chosen], len(chosen))
