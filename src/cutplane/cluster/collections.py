@@ -91,10 +91,6 @@ def _alone(part: Any) -> Any:
     return Delayed(part.key, dict(culled))
 
 
-def _unique(partition: Any) -> NDArray[Any]:
-    return np.unique(np.asarray(partition))
-
-
 def n_features_of(X: Any) -> int:
     """Return how many columns features have."""
     return len(X.columns) if hasattr(X, "columns") else int(X.shape[1])
@@ -280,7 +276,7 @@ def fit_collection(
 
 def classes_of(y: Any) -> NDArray[Any]:
     """Return the labels of a collection, sorted."""
-    found = computed([delayed(_unique)(part) for part in Partitions.of(y, "y").parts])
+    found = computed([delayed(np.unique)(part) for part in Partitions.of(y, "y").parts])
     classes = np.unique(np.concatenate(found))
     check_classification_targets(classes)
     return classes

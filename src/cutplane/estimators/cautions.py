@@ -16,8 +16,6 @@ from cutplane.core.certificate import Certificate, Status
 from cutplane.data import Rows
 from cutplane.estimators.description import defaults_of
 
-# Scores that differ by less, beside their size, differ by rounding.
-_ROUNDING = 16.0 * float(np.finfo(np.float64).eps)
 # Frames of these are passed over when a warning looks for the line that it is about.
 _LIBRARIES = ("cutplane", "sklearn")
 
@@ -109,12 +107,6 @@ def warn_of_unused(estimator: Any, unused: Mapping[str, str]) -> None:
                 f"{type(estimator).__name__}: {name}={value!r} has no effect {reason}",
                 UnusedParameterWarning,
             )
-
-
-def scores_are_equal(scores: NDArray[np.float64], intercepts: Any) -> bool:
-    """Say whether all examples have the same scores, up to rounding."""
-    size = np.maximum(np.abs(scores).max(axis=0), np.abs(intercepts))
-    return bool((np.ptp(scores, axis=0) <= _ROUNDING * size).all())
 
 
 def rows_are_equal(rows: Rows) -> bool:

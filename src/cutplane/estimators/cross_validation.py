@@ -127,12 +127,6 @@ class Search:
         return float(self.lams[self.chosen])
 
     @property
-    def path_certificates(self) -> list[Certificate]:
-        """What is proven with the best setting for each lam, in the mean."""
-        by_lam = zip(*(fold.certificates for fold in self.fits[self.setting]), strict=True)
-        return [mean_certificate([*chain(*found)]) for found in by_lam]
-
-    @property
     def certificates(self) -> list[Certificate]:
         """What is proven of all fits."""
         return [each for fold in chain(*self.fits) for each in chain(*fold.certificates)]
@@ -151,7 +145,8 @@ class Search:
     def leave(self, estimator: Any) -> None:
         """Set the fitted attributes that tell of the search."""
         estimator.lams_, estimator.scores_ = self.lams, self.scores
-        estimator.path_certificates_ = self.path_certificates
+        by_lam = zip(*(fold.certificates for fold in self.fits[self.setting]), strict=True)
+        estimator.path_certificates_ = [mean_certificate([*chain(*found)]) for found in by_lam]
 
 
 def cross_validate(

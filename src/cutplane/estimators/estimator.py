@@ -25,7 +25,7 @@ from sklearn.utils.validation import check_is_fitted
 from cutplane.compute.arrays import is_dask
 from cutplane.estimators.callbacks import CallbackSupportMixin
 from cutplane.estimators.cautions import InconsistentVersionWarning
-from cutplane.estimators.description import Description, complete_docstring
+from cutplane.estimators.description import Description, Reads, Targets, complete_docstring
 from cutplane.estimators.lams import CrossValidation, standard_errors
 
 if TYPE_CHECKING:
@@ -119,6 +119,15 @@ class Estimator(CallbackSupportMixin, BaseEstimator):
     checkpoint: Any = None
     lam: Strength | None = None
     C: float | None = None
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        reads, targets = self.description.reads, self.description.targets
+        tags.no_validation = reads is Reads.STRUCTURES  # inputs are whatever the model takes
+        tags.input_tags.sparse = reads in (Reads.ROWS, Reads.QUERIES, Reads.SEQUENCES)
+        tags.target_tags.required = targets is not Targets.NOTHING
+        tags.target_tags.multi_output = targets in (Targets.VECTORS, Targets.LABEL_SETS)
+        return tags
 
     def plot_path(self) -> Any:
         """Return a matplotlib figure of what was proven and scored for each lam that was tried.

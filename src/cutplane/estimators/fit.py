@@ -272,13 +272,16 @@ def _found(
     interrupted = (k > 0 or bool(plan.start_certificates)) and interrupted_so_far()
     found = list[Result]()
     for s, start in enumerate(starts):
-        n_left = (n_problems - k) * len(starts) - s
+        limit = estimator.time_limit
+        if limit is not None:
+            n_left = (n_problems - k) * len(starts) - s
+            limit = share_of_time(limit, plan.examples.begin, n_left)
         found.append(
             solve(
                 estimator,
                 problem,
                 max_iter=1 if interrupted else estimator.max_iter,
-                time_limit=share_of_time(estimator.time_limit, plan.examples.begin, n_left),
+                time_limit=limit,
                 start=start,
                 callbacks=callbacks,
                 part=os.path.join(folder, f"start-{s}" if len(starts) > 1 else ""),

@@ -13,13 +13,14 @@ from scipy.sparse import csr_array, issparse
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from cutplane.compute.arrays import Matrix, Vector, dense, is_dask
+from cutplane.compute.arrays import EPS, Matrix, Vector, dense, is_dask
 from cutplane.core.certificate import Certificate, Result
 from cutplane.data import Rows, as_rows, ordered_scores
 from cutplane.estimators.callbacks import Attributes
-from cutplane.estimators.cautions import rows_are_equal, scores_are_equal, warn_of_unused
+from cutplane.estimators.cautions import rows_are_equal, warn_of_unused
 from cutplane.estimators.description import (
     Layout,
+    Targets,
     check_parameters,
     defaults_of,
     lam_of,
@@ -233,9 +234,12 @@ class LinearModel(Estimator):
 
     def _examples(self, X: Any, y: Any, sample_weight: Any, **how: Any) -> Examples:
         """Validate the data of a fit."""
-        how.setdefault("y_numeric", self.description.loss_task != "classification")
         how.setdefault("accept_sparse", "csr")
-        X, y = validate_data(self, X, y, dtype=FLOATS, **how)
+        if self.description.targets is Targets.NOTHING:
+            X = validate_data(self, X, dtype=FLOATS, **how)
+        else:
+            how.setdefault("y_numeric", self.description.loss_task != "classification")
+            X, y = validate_data(self, X, y, dtype=FLOATS, **how)
         return Examples(
             X, y, weights_of(sample_weight, X.shape[0]), {"sample_weight": sample_weight}
         )
@@ -340,11 +344,6 @@ class LinearModel(Estimator):
             X, np.atleast_2d(dense(self.coef_)), n_threads=threads_of(self.n_jobs)
         )
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
 
 def split_off_shifts(parameters: Matrix, n_columns: int) -> Matrix:
     """Return the coefficients, a row for each column, of a row of them that ends with shifts."""
@@ -355,8 +354,11 @@ def _is_flat(risk: ScoredRisk, result: Result) -> bool:
     """Say whether all scores are the same, while targets differ: there was something to find."""
     point = result.point
     assert isinstance(point, ScoredPoint)
-    differ = bool((risk.y != risk.y[0]).any())
-    return differ and scores_are_equal(point.scores, point.intercept)
+    if not (risk.y != risk.y[0]).any():
+        return False
+    size = np.maximum(np.abs(point.scores).max(axis=0), np.abs(point.intercept))
+    # Scores that differ by less, beside their size, differ by rounding.
+    return bool((np.ptp(point.scores, axis=0) <= 16.0 * EPS * size).all())
 
 
 def takes_collections(kind: type) -> bool:
@@ -476,11 +478,10 @@ class Penalized(LinearModel):
             raise ValueError("the coefficients violate the bounds or constraints")
 
     def _regularizer(self, lam: float, n_parameters: int) -> ScaledRegularizer:
-        if self._is_plain():
-            return L2(lam)
         bounded = self.positive or self.bounds is not None
         if not bounded and self.constraints is None:
-            return penalty_regularizer(self.penalty, self.l1_ratio, lam)
+            plain = self.penalty == "l2"
+            return L2(lam) if plain else penalty_regularizer(self.penalty, self.l1_ratio, lam)
         n, turned = int(self.n_features_in_), self._is_turned()
         copies = n_parameters // n  # classes that are fitted together, each with coefficients
         if copies == 2:

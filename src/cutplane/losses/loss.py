@@ -100,6 +100,8 @@ class ScoreLoss(ABC):
     of_differences : bool
         Whether a constant added to all scores changes nothing. The intercept is then no matter of
         the loss: `threshold` says where to put it.
+    n_offsets : int or None
+        How many offsets there are, if not one for each column of the scores.
     ties_intercepts : bool
         Whether minimizing over the intercepts would be a problem of its own, because the loss ties
         the scores of an example together: then they are parameters of the map.
@@ -135,6 +137,7 @@ class ScoreLoss(ABC):
     additive: bool = False
     in_blocks: bool = False
     of_differences: bool = False
+    n_offsets: int | None = None
     ties_intercepts: bool = False
     finds_offsets: bool = False
     of_shares: ClassVar[bool] = False
@@ -159,10 +162,6 @@ class ScoreLoss(ABC):
     def score_shape(self, y: NDArray[Any]) -> tuple[int, ...]:
         """Return the shape of an example's scores: ``()`` for one."""
         return ()
-
-    def offset_shape(self, score_shape: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the shape of the offsets: one for each column of the scores."""
-        return score_shape
 
     def check_scores(
         self, y: NDArray[Any], weights: Vector, shape: tuple[int, ...], *, intercept: bool
@@ -524,6 +523,7 @@ class SharedScore(ScoreLoss):
         for loss in self.losses:
             if not isinstance(loss, Loss):
                 raise TypeError(f"a loss must be a Loss such as cp.Hinge(), got {loss!r}")
+        self.n_offsets = len(self.losses)
         self.lower_bound = sum(loss.lower_bound for loss in self.losses)
         self.convex = all(loss.convex for loss in self.losses)
         self.unproven = "; ".join(
@@ -548,10 +548,6 @@ class SharedScore(ScoreLoss):
             loss.check_targets(target[used])
             loss.check_weights(weights[used])
         return columns
-
-    def offset_shape(self, score_shape: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the number of losses."""
-        return (len(self.losses),)
 
     def part(self, examples: Examples) -> SharedScore:
         """Return the losses of some examples."""

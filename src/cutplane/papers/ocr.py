@@ -188,6 +188,11 @@ class Table:
     others: dict[str, Callable[[Setting], Fit]]
     published: Published
 
+    @property
+    def lams(self) -> tuple[float, ...]:
+        """What the paper chose."""
+        return (*self.published["NRBMLS"],)
+
     def paper(self, method: str, lam: float) -> Row:
         """Return what the paper prints of a method, as the figures of a row."""
         names = ("inferences (paper)", "objective (paper)", "test error (paper)")
@@ -255,8 +260,8 @@ def compare(
     risk = cp.ChainRisk(train.X, train.y, train.offsets, table.loss)
     ours = {name: partial(certified, method) for name, method in table.ours.items()}
     runs: dict[str, Callable[[Setting], Fit]] = {**ours, **table.others}
-    lams, first = lams or (*table.published["NRBMLS"],), next(iter(runs))
-    for lam, name in settings(progress, lam=lams, method=runs):
+    first = next(iter(runs))
+    for lam, name in settings(progress, lam=lams or table.lams, method=runs):
         if name == first:
             setting = Setting(risk, lam, tol)
         fit = runs[name](setting)

@@ -243,7 +243,9 @@ class ScoredRisk(SampleRisk):
                 "map that has them"
             )
         self.n_parameters = self.map.n_parameters
-        self.intercept_shape = loss.offset_shape(self.map.score_shape)
+        self.intercept_shape = self.map.score_shape
+        if loss.n_offsets is not None:
+            self.intercept_shape = (loss.n_offsets,)
         self.lower_bound = loss.lower_bound
         self.convex = loss.convex and self.map.linear
         self.unproven = loss.unproven

@@ -135,11 +135,6 @@ class VectorRegressor(RegressorMixin, LinearModel):
     def _previous(self) -> Matrix:
         return np.reshape(dense(self.coef_), (1, -1))
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags
-
 
 MULTI_LABEL = {
     "independent": None,
@@ -290,7 +285,6 @@ class MultilabelClassifier(ClassifierMixin, LinearModel):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
         tags.classifier_tags.multi_label = True
         return tags
 
@@ -409,8 +403,3 @@ class LinearQuantiles(LinearModel):
         else:
             rows = split_off_shifts(coef, n_quantiles)
         return {"coef_": rows, "intercept_": intercept[0] + self._shift, "_parameters": coef}
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        return tags

@@ -23,16 +23,15 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import OutlierMixin
-from sklearn.utils.validation import validate_data
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.products import dot
 from cutplane.core.certificate import Result
 from cutplane.estimators.callbacks import Attributes
-from cutplane.estimators.description import Description, Targets, weights_of
+from cutplane.estimators.description import Description, Targets
 from cutplane.estimators.estimator import by_parts, estimator
 from cutplane.estimators.fit import Examples, Plan
-from cutplane.estimators.linear import FLOATS, LinearModel
+from cutplane.estimators.linear import LinearModel
 from cutplane.losses import Quantile
 from cutplane.regularizers import L2
 from cutplane.risks import ScoredRisk
@@ -121,12 +120,6 @@ class NoveltyDetector(OutlierMixin, LinearModel):
     def predict(self, X: Any) -> Any:
         """Return 1 for examples like the rest, -1 for outliers."""
         return np.where(self.decision_function(X) >= 0.0, 1, -1)
-
-    def _examples(self, X: Any, y: Any, sample_weight: Any, **how: Any) -> Examples:
-        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS)
-        return Examples(
-            X, y, weights_of(sample_weight, X.shape[0]), {"sample_weight": sample_weight}
-        )
 
     def _plan(self, examples: Examples) -> Plan:
         if not 0.0 < self.nu < 1.0:

@@ -215,11 +215,6 @@ class HMMModel(Estimator):
         fit_plan(self, plan)
         return self
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        return tags
-
 
 @estimator
 class HMMClassifier(ClassifierMixin, HMMModel):

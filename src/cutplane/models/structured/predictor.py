@@ -187,12 +187,6 @@ class StructuredPredictor(Estimator):
         ]
         return 0.0 - float(np.average(losses, weights=sample_weight))  # not -0.0
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.no_validation = True  # inputs are whatever the model takes
-        tags.target_tags.required = True
-        return tags
-
 
 def _of_input(model: Any, function: str, inputs: list[Any], i: int, w: Vector) -> Any:
     """Return what a function of a model says of an input, by its number."""

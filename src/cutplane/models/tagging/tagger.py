@@ -527,9 +527,3 @@ class SequenceTagger(Estimator):
         else:
             emissions = scipy.sparse.csr_array(tokens.X).dot(coef.T).toarray()
         return chains, ChainScores(emissions, self.transitions_, self.start_, self.end_)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.target_tags.required = True
-        return tags
