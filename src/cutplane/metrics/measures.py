@@ -11,7 +11,7 @@ is NaN; and one table of counts, made once per resample, gives all measures of a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 import numpy as np
@@ -85,80 +85,70 @@ def measured(
         Called with the share of the resamples that is done.
     """
     own, report = quality.at(np.ones(quality.n_units)), quality.facts()
-    for name, value in own.items():
-        plain = _plain(value, _number)
-        if isinstance(value, Mapping):
-            rows = report.get(name, [{} for _ in plain])
-            plain = [first | rest for first, rest in zip(rows, plain, strict=True)]
-        report[name] = plain
+    numbers = _numbers(own)
+    plain = [None if np.isnan(number) else float(number) for number in numbers]
+    for name, value in _arranged(plain, own).items():
+        if isinstance(value, list):  # a table, some of whose columns may be facts
+            rows = report.get(name, [{} for _ in value])
+            report[name] = [first | rest for first, rest in zip(rows, value, strict=True)]
+        else:
+            report[name] = value
     if resamples > 0:
-        ends = _percentiles(quality, own, resamples, level, seed, progress)
+        ends = _percentiles(quality, numbers, resamples, level, seed, progress)
+        intervals = [None if np.isnan(pair).any() else pair.tolist() for pair in ends]
         report["intervals"] = {
             "level": level,
             "resamples": resamples,
             "seed": seed,
             "unit": quality.unit,
-            **{name: _plain(value, _interval) for name, value in ends.items()},
+            **_arranged(intervals, own),
         }
     return report
 
 
 def _percentiles(
     quality: Quality,
-    own: Measures,
+    own: Vector,
     resamples: int,
     level: float,
     seed: int,
     progress: Callable[[float], None],
-) -> dict[str, Any]:
-    """Return both ends of each interval in the last axis, NaN where no resample is defined."""
-    numbers = np.array([value for _, value in _flat(own)])
-    drawn = np.empty((resamples, numbers.size))
+) -> Matrix:
+    """Return both ends of the interval of each number, NaN where no resample is defined."""
+    drawn = np.empty((resamples, own.size))
     rng = np.random.default_rng(seed)
     for done in range(resamples):
         chosen = rng.integers(0, quality.n_units, size=quality.n_units)
         counts = np.bincount(chosen, minlength=quality.n_units).astype(np.float64)
-        drawn[done] = [value for _, value in _flat(quality.at(counts))]
+        drawn[done] = _numbers(quality.at(counts))
         progress((done + 1) / resamples)
-    ends = np.full((numbers.size, 2), np.nan)
-    known = ~np.isnan(drawn).all(axis=0) & ~np.isnan(numbers)
+    ends = np.full((own.size, 2), np.nan)
+    known = ~np.isnan(drawn).all(axis=0) & ~np.isnan(own)
     tail = (1.0 - level) / 2.0
     if known.any():
         ends[known] = np.nanquantile(drawn[:, known], [tail, 1.0 - tail], axis=0).T
-    each = iter(ends)
-    return {
-        name: (
-            {key: np.array([next(each) for _ in column]) for key, column in value.items()}
-            if isinstance(value, dict)
-            else next(each)
-        )
-        for name, value in own.items()
-    }
+    return ends
 
 
-def _flat(measures: Measures) -> Iterator[tuple[str, float]]:
-    """Yield all numbers, those of tables column by column."""
+def _numbers(measures: Measures) -> Vector:
+    """Return all numbers, those of tables column by column."""
+    found = list[float]()
+    for value in measures.values():
+        for column in value.values() if isinstance(value, dict) else [[value]]:
+            found.extend(column)
+    return np.array(found)
+
+
+def _arranged(values: Iterable[Any], measures: Measures) -> dict[str, Any]:
+    """Return values in the places of the numbers of measures; tables are lists of rows."""
+    each, found = iter(values), dict[str, Any]()
     for name, value in measures.items():
         if isinstance(value, dict):
-            yield from ((name, number) for column in value.values() for number in column)
+            columns = [[next(each) for _ in column] for column in value.values()]
+            found[name] = [dict(zip(value, row, strict=True)) for row in zip(*columns, strict=True)]
         else:
-            yield name, value
-
-
-def _plain(value: Any, leaf: Callable[[Any], Any]) -> Any:
-    """Return a measure in plain values: ``leaf`` of it, or a table as a list of rows."""
-    if isinstance(value, dict):
-        columns = [[leaf(each) for each in column] for column in value.values()]
-        return [dict(zip(value, row, strict=True)) for row in zip(*columns, strict=True)]
-    return leaf(value)
-
-
-def _number(value: float) -> float | None:
-    return None if np.isnan(value) else float(value)
-
-
-def _interval(ends: Vector) -> list[float] | None:
-    return None if np.isnan(ends).any() else ends.tolist()
+            found[name] = next(each)
+    return found
 
 
 N_BINS = 10
