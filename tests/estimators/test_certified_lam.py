@@ -12,10 +12,11 @@ import cutplane as cp
 from cutplane import LinearClassifierCV, LinearRegressorCV
 from cutplane.lam_proof.certified import (
     LamProof,
-    absolute_error_at_least,
     accuracy_at_most,
-    r2_at_most,
-    squared_error_at_least,
+    best_between,
+    minus_absolute_error,
+    minus_squared_error,
+    r2,
 )
 
 LAMS = [1.0, 0.1, 0.01, 1e-3]
@@ -277,17 +278,17 @@ def test_measures_of_scores_between_bounds():
         z = rng.uniform(lower, upper)
         square = np.average((y - z) ** 2, weights=weights)
         spread = np.average((y - np.average(y, weights=weights)) ** 2, weights=weights)
-        assert -np.average(abs(y - z), weights=weights) <= absolute_error_at_least(
-            y, lower, upper, weights
+        assert -np.average(abs(y - z), weights=weights) <= best_between(
+            minus_absolute_error, y, lower, upper, weights
         )
-        assert -square <= squared_error_at_least(y, lower, upper, weights)
-        assert 1.0 - square / spread <= r2_at_most(y, lower, upper, weights)
+        assert -square <= best_between(minus_squared_error, y, lower, upper, weights)
+        assert 1.0 - square / spread <= best_between(r2, y, lower, upper, weights)
     nearest = np.clip(y, lower, upper)
     np.testing.assert_allclose(
-        squared_error_at_least(y, lower, upper, weights),
+        best_between(minus_squared_error, y, lower, upper, weights),
         -np.average((y - nearest) ** 2, weights=weights),
     )
-    assert r2_at_most(np.ones(8), lower, upper, weights) == 1.0
+    assert best_between(r2, np.ones(8), lower, upper, weights) == 1.0
     codes = np.array([0, 1, 1, 0, 1, -1, 0, 1])
     both = accuracy_at_most(codes, lower[None], upper[None], np.ones(8))
     surely = [

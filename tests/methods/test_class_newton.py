@@ -45,9 +45,8 @@ def test_shares_of_the_smoothed_losses(seed, width):
 
     def at(step):
         shares = np.empty_like(scores)
-        found = shares_on_ray(
-            scores, offsets, direction, speeds, step, y, weights, margins, centers, width, shares
-        )
+        rule = (offsets, speeds, step, margins)
+        found = shares_on_ray(rule, width, scores, direction, y, weights, centers, shares)
         return shares, *found
 
     shares, value, slope = at(0.7)
@@ -82,7 +81,7 @@ def test_bends_of_pairs_are_those_of_single_intercepts(seed, width):
     add_bends_of_pairs(shares, weights, width, found)
     for j, shifts in enumerate(np.eye(k)):
         changes = np.zeros_like(shares)
-        bend(shares, weights, width, shifts, changes)
+        bend(width, shifts, shares, weights, changes)
         np.testing.assert_allclose(found[j], changes.sum(axis=0), atol=1e-12 / width)
 
 

@@ -164,8 +164,7 @@ class LamBounds:
         slopes = None
         if risk.loss.smooth or problem.below(touching).lower > problem.below(plane).lower:
             plane, slopes = touching, point.slopes if risk.loss.smooth else None
-        shift = dot(self.mean, point.w)
-        pair = (point.w, plane.slope)
+        shift, rise = dot(self.mean, point.w), dot(self.mean, plane.slope)
         return Anchor(
             lam,
             point.w,
@@ -174,12 +173,9 @@ class LamBounds:
             plane.slope,
             plane.offset,
             slopes,
-            np.array([point.scores - shift, self._products(risk.rows, plane.slope)]),
-            np.array([self._products(self.rows, vector) for vector in pair]),
+            np.array([point.scores - shift, risk.rows.scores(plane.slope) - rise]),
+            np.array([self.rows.scores(point.w) - shift, self.rows.scores(plane.slope) - rise]),
         )
-
-    def _products(self, rows: Rows, vector: Vector) -> Vector:
-        return rows.scores(vector) - dot(self.mean, vector)
 
 
 class Stretch:
@@ -233,22 +229,20 @@ class Stretch:
         return lower, upper
 
     def _node(self, lam: float) -> _Node:
-        if lam not in self._nodes:
-            self._nodes[lam] = self._made(lam)
-        return self._nodes[lam]
-
-    def _made(self, lam: float) -> _Node:
+        if lam in self._nodes:
+            return self._nodes[lam]
         first, second = self._ends
         u, share, plane_share = 1.0 / lam, 0.0, 0.0
         if first.lam != second.lam:
             share = (u - 1.0 / first.lam) / (1.0 / second.lam - 1.0 / first.lam)
             plane_share = (lam - first.lam) / (second.lam - first.lam)
-        return _Node(
+        self._nodes[lam] = node = _Node(
             u,
             np.array([1.0 - share, share, 0.0, 0.0]),
             np.array([0.0, 0.0, 1.0 - plane_share, plane_share]),
             self._value(share) - self._height(plane_share),
         )
+        return node
 
     def _value(self, share: float) -> float:
         """Return what the risk is at most at a mixture of both points: its intercept may be bad."""
@@ -427,12 +421,7 @@ class CurvedStretch:
     """
 
     def __init__(
-        self,
-        risk: ScoredRisk,
-        rows: Rows,
-        first: Anchor,
-        second: Anchor,
-        likely: Vector,
+        self, risk: ScoredRisk, rows: Rows, first: Anchor, second: Anchor, likely: Vector
     ) -> None:
         self._ends = first, second
         self.likely = likely
@@ -460,13 +449,9 @@ class CurvedStretch:
         self._bend = _norm_of_bend(curvatures, way, boxes, norms)
         self._metric = metric
         self._norms = metric.norms(rows)
-        self._prepare(risk, rows)
-
-    def _prepare(self, risk: ScoredRisk, rows: Rows) -> None:
-        """Compute products of what gradients are made of: two vectors and two gradients."""
-        assert self._metric is not None
+        # Products of what gradients are made of: two vectors and two gradients.
         d = risk.n_parameters
-        parts = np.zeros((4, len(self._metric.inverse)))
+        parts = np.zeros((4, len(metric.inverse)))
         for k, (anchor, scores) in enumerate(zip(self._ends, self._scores, strict=True)):
             # Not the slopes of the anchor's plane, which may have been moved to add up to zero.
             slopes = risk.pointwise.slopes(risk.y, scores, risk.weights)
@@ -474,14 +459,14 @@ class CurvedStretch:
             parts[2 + k, :d] = risk.rows.pullback(slopes) + anchor.lam * anchor.w
             if risk.minimizes_intercept:
                 parts[2 + k, d] = sum_over(slopes)
-        steps = np.einsum("ki,ij->kj", parts, self._metric.inverse)
-        self._roots = self._metric.divided(parts)
+        steps = np.einsum("ki,ij->kj", parts, metric.inverse)
+        self._roots = metric.divided(parts)
         self._gram = np.array([[dot(a, b) for a in self._roots] for b in self._roots])
         self._moves = np.array([rows.scores(step[:d]) for step in steps])
         if risk.minimizes_intercept:
             self._moves += steps[:, d:]
         sizes = (np.abs(each).sum() for a in self._ends for each in (a.lam * a.w, a.slope))
-        spread = float(np.sqrt(np.trace(self._metric.inverse)))
+        spread = float(np.sqrt(np.trace(metric.inverse)))
         self._rounding = ROUNDING * sum(map(float, sizes)) * spread
         offsets = [anchor.offset + risk.shift * risk.minimizes_intercept for anchor in self._ends]
         self._seen = np.array([a.seen[0] + c for a, c in zip(self._ends, offsets, strict=True)])

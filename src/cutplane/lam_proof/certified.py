@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass
-from functools import partial
 from itertools import pairwise
 from math import log, sqrt
 from typing import Any, NamedTuple
@@ -172,26 +171,28 @@ def accuracy_at_most(y: Numbers, lower: Matrix, upper: Matrix, weights: Vector) 
     return 1.0 - float(np.average(wrong | (y < 0), weights=weights))
 
 
-def _least_errors(y: Vector, lower: Vector, upper: Vector) -> Vector:
-    return np.maximum(np.maximum(lower - y, y - upper), 0.0)
+def minus_absolute_error(y: Vector, predicted: Vector, weights: Vector) -> float:
+    """Return the mean absolute error, times -1."""
+    return -float(np.average(np.abs(y - predicted), weights=weights))
 
 
-def absolute_error_at_least(y: Vector, lower: Vector, upper: Vector, weights: Vector) -> float:
-    """Return the smallest mean absolute error of predictions between bounds, times -1."""
-    return -float(np.average(_least_errors(y, lower, upper), weights=weights))
+def minus_squared_error(y: Vector, predicted: Vector, weights: Vector) -> float:
+    """Return the mean squared error, times -1."""
+    return -float(np.average((y - predicted) ** 2, weights=weights))
 
 
-def squared_error_at_least(y: Vector, lower: Vector, upper: Vector, weights: Vector) -> float:
-    """Return the smallest mean squared error of predictions between bounds, times -1."""
-    return -float(np.average(_least_errors(y, lower, upper) ** 2, weights=weights))
-
-
-def r2_at_most(y: Vector, lower: Vector, upper: Vector, weights: Vector) -> float:
-    """Return the largest coefficient of determination of predictions between bounds."""
+def r2(y: Vector, predicted: Vector, weights: Vector) -> float:
+    """Return the coefficient of determination; 1 of equal targets, which is no less."""
     spread = float(np.average((y - np.average(y, weights=weights)) ** 2, weights=weights))
-    if spread == 0.0:
-        return 1.0
-    return 1.0 + squared_error_at_least(y, lower, upper, weights) / spread
+    return 1.0 if spread == 0.0 else 1.0 + minus_squared_error(y, predicted, weights) / spread
+
+
+MEASURES_OF_NUMBERS: dict[str, Callable[[Vector, Vector, Vector], float]] = {
+    "r2": r2,
+    "neg_mean_absolute_error": minus_absolute_error,
+    "neg_mean_squared_error": minus_squared_error,
+}
+"""Measures of predicted numbers, by scikit-learn's names of the scorers."""
 
 
 def best_between(
@@ -208,14 +209,6 @@ def best_between(
     return measure(y, np.clip(y, lower, upper), weights)
 
 
-BOUNDS_OF_NUMBERS: dict[str, Callable[[Vector, Vector, Vector, Vector], float]] = {
-    "r2": r2_at_most,
-    "neg_mean_absolute_error": absolute_error_at_least,
-    "neg_mean_squared_error": squared_error_at_least,
-}
-"""Bounds on measures of predicted numbers, by scikit-learn's names of the scorers."""
-
-
 class _Kept(NamedTuple):
     """What is kept of each fit: a vector and a plane, and what was proven."""
 
@@ -230,40 +223,25 @@ class CertifiedFold:
 
     Parameters
     ----------
-    model : LinearModel
-        A copy of the estimator that is fitted.
-    risks : sequence of ScoredRisk
-        Of the training part: one, or one for each class against the rest.
-    X, y, weights
-        The validation part.
-    score : callable
-        From a fitted model to its score there.
+    fold : Fold
+        With one risk, or one for each class against the rest.
     part : str
         The folder of the fold inside that of the checkpoint.
     """
 
-    def __init__(
-        self,
-        model: LinearModel,
-        risks: Sequence[Any],
-        X: Any,
-        y: Any,
-        weights: Vector,
-        score: Callable[[LinearModel], float],
-        part: str,
-    ) -> None:
-        self.model, self.risks, self.part = model, risks, part
-        self.score, self.weights = score, weights
-        rows = model._rows(X)
-        two_classes = model.description.loss_task == "classification" and len(risks) == 1
-        self.bounds = [LamBounds(risk, rows, signs_only=two_classes) for risk in risks]
+    def __init__(self, fold: Fold, part: str) -> None:
+        self.model, plan, X, y, self.weights, self.score = fold
+        self.risks, self.part = plan.risks, part
+        rows = self.model._rows(X)
+        two_classes = self.model.description.loss_task == "classification" and len(self.risks) == 1
+        self.bounds = [LamBounds(risk, rows, signs_only=two_classes) for risk in self.risks]
         self.scores: dict[float, float] = {}
         self.kept: dict[float, list[_Kept]] = {}
         self.tols: dict[float, float] = {}
         self.evaluations = 0
         self._states: dict[float, list[State]] = {}
         self._anchors: dict[float, list[Anchor]] = {}
-        self._at_most = _bound_of(model, y)
+        self._at_most = _bound_of(self.model, y)
 
     def fit_path(self, lams: Vector, time_limit: float | None) -> None:
         """Fit all lams, the largest first, with the tolerance of the estimator."""
@@ -360,20 +338,14 @@ def require_boundable(model: Any, risks: Sequence[Any]) -> None:
     if model.rule != "best":
         raise ValueError(f"certified is about the best lam, not rule={model.rule!r}")
     known = (
-        ("accuracy",) if model.description.loss_task == "classification" else (*BOUNDS_OF_NUMBERS,)
+        ("accuracy",)
+        if model.description.loss_task == "classification"
+        else (*MEASURES_OF_NUMBERS,)
     )
     if model.scoring is not None and model.scoring not in known:
         raise ValueError(
             f"certified can bound scoring by {', '.join(known)}, not by {model.scoring!r}"
         )
-
-
-def _own_measure(model: LinearModel) -> str:
-    """Return the name of the measure that is an estimator's own score."""
-    if model.description.loss_task == "classification":
-        return "accuracy"
-    own = measure_of(model.loss_function())
-    return "r2" if own is None else own.name
 
 
 def _bound_of(model: LinearModel, y: Any) -> Callable[..., float]:
@@ -391,13 +363,10 @@ def _bound_of(model: LinearModel, y: Any) -> Callable[..., float]:
         return accuracy
     loss = model.loss_function()
     own = measure_of(loss) if model.scoring is None else None
-    if own is None:
-        measure = BOUNDS_OF_NUMBERS[model.scoring or "r2"]
-    else:
-        measure = partial(best_between, own.share_saved)
+    measure = own.share_saved if own else MEASURES_OF_NUMBERS[model.scoring or "r2"]
 
     def of_numbers(lower: Any, upper: Any, weights: Vector) -> float:
-        return measure(y, loss.predict(lower[0]), loss.predict(upper[0]), weights)
+        return best_between(measure, y, loss.predict(lower[0]), loss.predict(upper[0]), weights)
 
     return of_numbers
 
@@ -456,8 +425,9 @@ class LamSearch:
         """Discard all lams that cannot win."""
         lams = self.lams.tolist()
         # The best score should be exact; paths tell it anyway.
-        while not self._all_followed and self._tighten(max(lams, key=self.score)):
-            pass
+        while not all(bounds.is_followed for fold in self.folds for bounds in fold.bounds):
+            if not self._tighten(max(lams, key=self.score)):
+                break
         for high, low in pairwise(lams):
             self._settle(high, low, [(high, low)])
             for fold in self.folds:
@@ -465,7 +435,13 @@ class LamSearch:
 
     def proof(self, estimator: Any) -> LamProof:
         """Return what is proven, and warn if it is less than what was wanted."""
-        zero, measure = ERRORS[estimator.scoring or _own_measure(estimator)]
+        scoring = estimator.scoring
+        if scoring is None and estimator.description.loss_task == "classification":
+            scoring = "accuracy"
+        elif scoring is None:
+            own = measure_of(estimator.loss_function())
+            scoring = "r2" if own is None else own.name
+        zero, measure = ERRORS[scoring]
         parts = sorted(self.parts, key=lambda part: -part.high)
         lam = max(self.lams.tolist(), key=self.score)
         proof = LamProof(
@@ -480,26 +456,19 @@ class LamSearch:
             measure=measure,
         )
         if not proof.success:
+            advice = "raise the smallest of lams, or allow a larger number"
+            if self._is_over:
+                advice = "allow a longer time_limit, or a larger number"
             warn(
                 f"{type(estimator).__name__}: lam was to be certified to {self.wanted:g}, proven "
-                f"is {proof.proven:.3g}; {self._advice}",
+                f"is {proof.proven:.3g}; {advice}",
                 ConvergenceWarning,
             )
         return proof
 
     @property
-    def _advice(self) -> str:
-        if self._is_over:
-            return "allow a longer time_limit, or a larger number"
-        return "raise the smallest of lams, or allow a larger number"
-
-    @property
     def _target(self) -> float:
         return max(map(self.score, self.folds[0].kept)) + self.wanted
-
-    @property
-    def _all_followed(self) -> bool:
-        return all(bounds.is_followed for fold in self.folds for bounds in fold.bounds)
 
     @property
     def _is_over(self) -> bool:
@@ -570,10 +539,8 @@ def certified_search(
     certified = list[CertifiedFold]()
     limit = estimator.time_limit
     for done, fold in enumerate(folds):
-        risks, part = fold.plan.risks, f"fold-{done}"
-        require_boundable(estimator, risks)
-        held_out = fold.X, fold.y, fold.weights
-        certified.append(CertifiedFold(fold.model, risks, *held_out, fold.score, part=part))
+        require_boundable(estimator, fold.plan.risks)
+        certified.append(CertifiedFold(fold, part=f"fold-{done}"))
         # The last fit, with all data, counts as one more fold.
         certified[-1].fit_path(lams, share_of_time(limit, begin, n_folds - done + 1))
     search = LamSearch(certified, float(estimator.certified), share_of_time(limit, begin, 2))

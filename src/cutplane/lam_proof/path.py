@@ -230,7 +230,14 @@ class KinkPath:
             return None
         if not all(np.isfinite(part.spread).all() for part in parts):
             return None
-        ranges = [self._seen(part.between(begin, end)) for part in parts]
+        ranges = []
+        for part in (part.between(begin, end) for part in parts):
+            marks = np.ascontiguousarray(np.column_stack((part.c, part.off)).T)
+            knots = np.ascontiguousarray(part.knots.T)
+            spread = part.spread if self._signs_only else np.full(2, np.inf)
+            ranges.append(
+                kernels.ranges_of_knots(self._entries_seen, knots, marks, self._reach_seen, spread)
+            )
         lower, upper = zip(*ranges, strict=True)
         return np.minimum.reduce(lower), np.maximum.reduce(upper)
 
@@ -327,7 +334,12 @@ class KinkPath:
             return 0.0
         drift = self._drift(w, c)
         z = self.risk.rows.scores(w)[kinks.rows] + c
-        line, line_c, ahead = self._guess(w, c, z)
+        # Parameters, intercept and scores should move as they did before.
+        line, line_c, ahead = np.zeros_like(w), 0.0, np.zeros_like(z)
+        if self._before is not None and self._before[-1] != self._way:
+            old, old_c, old_z, before = self._before
+            gone = self._way - before
+            line, line_c, ahead = (w - old) / gone, (c - old_c) / gone, (z - old_z) / gone
         near = kernels.within_reach(
             z, self._at, self._side, length * (ahead - moves), self._room * self._margin
         )
@@ -383,7 +395,17 @@ class KinkPath:
         self.n_parts += 1
         least = self.least_room * float(np.linalg.norm(w - knots[0]))
         least += 2.0 / (1.0 - self.used_room) * away
-        self._adapt(work, length, done, strayed, least)
+        # Length and room of the next part: its changes should cost what it begins with.
+        wanted = self.work_of_a_part * (len(self._at) + self.work_around)
+        factor = (wanted / max(work, 1)) ** 0.5
+        factor = min(max(factor, 0.6), 1.6)
+        # The last part before a lam that was asked for may be short.
+        self._length *= factor if length == self._length else 1.0
+        if done < length:
+            self._room *= factor
+        else:
+            self._room = max(self.room * strayed, 0.5 * self._room)
+        self._room = max(self._room, least)
         return float(done)
 
     def _settled(self, pull: Vector, total: float) -> tuple[Vector, Vector, float]:
@@ -403,36 +425,3 @@ class KinkPath:
         """Return how far scores of members are from their kinks at most."""
         rows, at = self._kinks.rows[self._members], self._at[self._members]
         return float(kernels.most_off(self._entries, rows, at, w, c))
-
-    def _guess(self, w: Vector, c: float, z: Vector) -> tuple[Vector, float, Vector]:
-        """Return how parameters, intercept and scores should move: as they did before."""
-        if self._before is None or self._before[-1] == self._way:
-            return np.zeros_like(w), 0.0, np.zeros_like(z)
-        old, old_c, old_z, way = self._before
-        done = self._way - way
-        return (w - old) / done, (c - old_c) / done, (z - old_z) / done
-
-    def _seen(self, part: _Part) -> tuple[Vector, Vector]:
-        """Return what validation scores are at least and at most."""
-        marks = np.ascontiguousarray(np.column_stack((part.c, part.off)).T)
-        knots = np.ascontiguousarray(part.knots.T)
-        spread = part.spread if self._signs_only else np.full(2, np.inf)
-        lower, upper = kernels.ranges_of_knots(
-            self._entries_seen, knots, marks, self._reach_seen, spread
-        )
-        return lower, upper
-
-    def _adapt(
-        self, work: int, length: float, done: float, strayed: float, least_room: float
-    ) -> None:
-        """Choose length and room of the next part: its changes should cost what it begins with."""
-        wanted = self.work_of_a_part * (len(self._at) + self.work_around)
-        factor = (wanted / max(work, 1)) ** 0.5
-        factor = min(max(factor, 0.6), 1.6)
-        # The last part before a lam that was asked for may be short.
-        self._length *= factor if length == self._length else 1.0
-        if done < length:
-            self._room *= factor
-        else:
-            self._room = max(self.room * strayed, 0.5 * self._room)
-        self._room = max(self._room, least_room)

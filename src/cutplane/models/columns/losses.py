@@ -496,17 +496,12 @@ def _median(residuals: Matrix, weights: Vector, start: Vector) -> tuple[Vector, 
     for share in (0.1, 3e-3, 1e-4, 3e-6, 1e-7, 3e-9):
         offset, found = _newton(residuals, weights, offset, share * scale)
         nearest = int(np.argmin(np.where(weights > 0.0, _squares(residuals + offset), np.inf)))
-        if _is_median(residuals, weights, -residuals[nearest]):
+        # An example is the median if what is there weighs more than the others pull.
+        moved = residuals - residuals[nearest]
+        pull = sum_over(_rounded_slopes(moved, weights, 0.0))
+        if float(np.sqrt(pull @ pull)) <= float(weights[_squares(moved) == 0.0].sum()):
             return -residuals[nearest], 0.0
     return _newton(residuals, weights, offset, width)[0], width
-
-
-def _is_median(residuals: Matrix, weights: Vector, offset: Vector) -> bool:
-    """Say whether an example is the median: what is there weighs more than the others pull."""
-    moved = residuals + offset
-    pull = sum_over(_rounded_slopes(moved, weights, 0.0))
-    there = float(weights[_squares(moved) == 0.0].sum())
-    return float(np.sqrt(pull @ pull)) <= there
 
 
 class _Place(NamedTuple):
@@ -527,13 +522,6 @@ class _Place(NamedTuple):
     @property
     def steepness(self) -> float:
         return float(np.sqrt(self.slope @ self.slope))
-
-    def is_better_than(self, other: _Place) -> bool:
-        """Say whether it is lower, or less steep where values are the same but for rounding."""
-        if self.value < other.value:
-            return True
-        level = self.value <= other.value * (1.0 + 1e-14)
-        return level and self.steepness <= 0.5 * other.steepness
 
 
 def _newton(
@@ -557,7 +545,9 @@ def _newton(
         newton = np.linalg.solve(hessian, place.slope)
         for step in (*(0.25**k * newton for k in range(6)), place.slope / mass):
             tried = _Place.at(offset - step, residuals, weights, width)
-            if tried.is_better_than(place):
+            # Lower, or less steep where values are the same but for rounding.
+            level = tried.value <= place.value * (1.0 + 1e-14)
+            if tried.value < place.value or (level and tried.steepness <= 0.5 * place.steepness):
                 break
         else:
             break

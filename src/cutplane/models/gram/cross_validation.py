@@ -15,7 +15,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from cutplane.compute.arrays import Vector
+from cutplane.compute.arrays import Matrix, Vector
+from cutplane.estimators.callbacks import Attributes
 from cutplane.estimators.cross_validation import (
     FoldFits,
     Search,
@@ -122,11 +123,18 @@ class ChoosesKernel(KernelModel):
         del base
         known = KernelExamples(**vars(_only(examples, used, X)), kernel=kernel, rows=rows)
         plan = self._plan(known)
+
+        def model(coef: Matrix, intercept: NDArray[np.float64]) -> Attributes:
+            """Return attributes that number all examples, not only those that have a weight."""
+            found = plan.model(coef, intercept)
+            own = {"support_": used[found["support_"]], "n_examples_": len(examples.weights)}
+            return {**found, **own}
+
         betas = search.mean_start((len(plan.risks), len(used)))
         final = replace(
             plan,
             examples=examples,
-            model=lambda coef, intercept: _placed(plan.model(coef, intercept), used, examples),
+            model=model,
             regularizer=KernelNorm(search.lam),
             starts=betas and [np.concatenate([beta, np.zeros(len(beta))]) for beta in betas],
             evaluations=search.evaluations,
@@ -227,14 +235,6 @@ class ChoosesKernel(KernelModel):
 def _only(examples: Examples, places: NDArray[np.intp], X: Any) -> Examples:
     """Return some of the examples, with these features."""
     return replace(examples, X=X, y=examples.y[places], weights=examples.weights[places])
-
-
-def _placed(attributes: Any, used: NDArray[np.intp], examples: Examples) -> Any:
-    """Return fitted attributes that number all examples, not only those that have a weight."""
-    return attributes | {
-        "support_": used[attributes["support_"]],
-        "n_examples_": len(examples.weights),
-    }
 
 
 @estimator

@@ -68,7 +68,9 @@ def restore(estimator: Any, tensors: dict[str, NDArray[Any]], document: object) 
     features = getattr(estimator, "n_features_in_", None)
     if size is None or features is None:
         raise Malformed("no numbers of examples and features")
-    if support.dtype != np.int64 or support.shape != coef.shape[1:] or not _ascends(support, size):
+    fits = support.dtype == np.int64 and support.shape == coef.shape[1:]
+    fits = fits and bool((np.diff(support) > 0).all())
+    if not fits or (len(support) and not 0 <= support[0] <= support[-1] < size):
         raise Malformed("the support is no list of examples")
     if precomputed and features != size:
         raise Malformed(f"kernels with {features} examples, of {size}")
@@ -93,11 +95,6 @@ def _restore_posterior(estimator: Any, curvatures: NDArray[Any]) -> None:
     vectors = estimator.support_vectors_
     matrix = estimator._kernel().between(vectors, vectors)
     estimator._posteriors = estimator._made_posteriors(matrix, scale)
-
-
-def _ascends(numbers: NDArray[np.int64], end: int, *, least: int = 0) -> bool:
-    inside = not len(numbers) or (numbers[0] >= least and numbers[-1] < end)
-    return bool(inside and (np.diff(numbers) > 0).all())
 
 
 def _vectors(tensors: dict[str, NDArray[Any]], shape: tuple[int, int]) -> Any:

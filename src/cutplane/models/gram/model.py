@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, NamedTuple, Self
 
 import numpy as np
 import scipy.sparse
@@ -96,6 +96,20 @@ class KernelExamples(Examples):
     rows: KernelRows
 
 
+class Sample(NamedTuple):
+    """The examples of a fit, with other weights; the ``used`` ones, which have any; a kernel."""
+
+    examples: Examples
+    weights: Vector
+    used: NDArray[np.intp]
+    X: Any
+    kernel: Kernel
+
+
+Expansion = tuple[NDArray[np.intp], Any, Matrix]
+"""What functions are made of: numbers of examples, these, and their coefficients by rows."""
+
+
 @estimator
 class KernelModel(LinearModel):
     """A function in the span of the examples.
@@ -170,31 +184,55 @@ class KernelModel(LinearModel):
         if callable(self.kernel):
             return Kernel("callable", function=self.kernel)
         look_up("kernel", self.kernel, dict.fromkeys(KERNELS))
-        gamma = self.gamma_ if X is None else self._gamma(X, weights)
+        gamma = self.gamma_ if weights is None else self._gamma(X, weights)
         return Kernel(self.kernel, gamma, self.degree, float(self.coef0))
 
-    def _gamma(self, X: Any, weights: Vector | None) -> float:
+    def _gamma(self, X: Any, weights: Vector) -> float:
         if not isinstance(self.gamma, str):
             return float(self.gamma)
         if self.gamma != "scale":
             raise ValueError(f"gamma must be positive or 'scale', got {self.gamma!r}")
         if self._precomputed:
             return 1.0
-        variance = _variance(X, weights)
-        return 1.0 / (float(X.shape[1]) * variance) if variance > 0.0 else 1.0
-
-    def _risks_of(
-        self, examples: Examples, targets: Sequence[Vector], weights: Vector
-    ) -> tuple[list[KernelRisk], Callable[..., Attributes]]:
-        """Return a risk for each target, and what makes fitted attributes of their minimizers."""
-        used = np.flatnonzero(weights > 0.0)
-        X, everyone = examples.X, len(used) == len(weights)
-        if not everyone:
-            X = X[np.ix_(used, used)] if self._precomputed else X[used]
-        if isinstance(examples, KernelExamples):
-            kernel, rows = examples.kernel, examples.rows
+        # The variance of all entries, each counted as often as its row's weight says.
+        shares, columns = weights / weights.sum(), float(X.shape[1])
+        if scipy.sparse.issparse(X):
+            mean = float((shares @ X).sum()) / columns
+            squares = float((shares @ X.astype(np.float64).power(2)).sum()) / columns
+            variance = float(squares - mean * mean)
         else:
-            kernel = self._kernel(X, examples.weights[used])
+            mean = float(shares @ X.mean(axis=1, dtype=np.float64))
+            deviations = np.asarray(X, dtype=np.float64) - mean
+            variance = float(shares @ np.einsum("ij,ij->i", deviations, deviations)) / columns
+        return 1.0 / (columns * variance) if variance > 0.0 else 1.0
+
+    def _kernel_plan(
+        self,
+        examples: Examples,
+        targets: Sequence[Vector],
+        weights: Vector,
+        *,
+        varied: bool = True,
+    ) -> Plan:
+        """Return the plan to fit a function to each of the targets."""
+        if not self.loss_function().convex:
+            raise ValueError(f"kernels need a convex loss, {self.loss!r} is not")
+        self.__dict__.pop("landmark_loss_", None)  # of an earlier fit
+        used, X = np.flatnonzero(weights > 0.0), examples.X
+        if len(used) < len(weights):
+            X = X[np.ix_(used, used)] if self._precomputed else X[used]
+        known = examples if isinstance(examples, KernelExamples) else None
+        kernel = known.kernel if known else self._kernel(X, examples.weights[used])
+        sample = Sample(examples, weights, used, X, kernel)
+        if known:
+            rows = known.rows
+        else:
+            from cutplane.models.gram.reduced import reduced_plan, tensor_plan
+
+            make = tensor_plan if self.landmarks is None else reduced_plan
+            plan = make(self, sample, targets, varied=varied)
+            if plan is not None:
+                return plan
             # Several problems together ask for too many rows: with rows on demand 12,000 digits
             # took 1.2 to 1.3 times as long, and satimage 1.5 times.
             total = float(weights.sum())
@@ -214,70 +252,49 @@ class KernelModel(LinearModel):
             for target in targets
         ]
 
-        def attributes(coef: Matrix, intercept: NDArray[np.float64]) -> Attributes:
+        def expansion(coef: Matrix) -> Expansion:
             beta = coef[:, : len(used)]
             # A posterior is one of all examples.
             all_count = bool(getattr(self, "posterior", False))
             support = np.flatnonzero((beta != 0.0).any(axis=0) | all_count)
-            return {
-                "support_": used[support],
-                "support_vectors_": None if self._precomputed else X[support],
-                "dual_coef_": np.ascontiguousarray(beta[:, support]),
-                "intercept_": intercept,
-                "gamma_": kernel.gamma,
-                "n_examples_": len(weights),
-            }
+            vectors = None if self._precomputed else X[support]
+            return used[support], vectors, np.ascontiguousarray(beta[:, support])
 
-        return risks, attributes
-
-    def _kernel_plan(
-        self,
-        examples: Examples,
-        targets: Sequence[Vector],
-        weights: Vector,
-        *,
-        varied: bool = True,
-    ) -> Plan:
-        """Return the plan to fit a function to each of the targets."""
-        if not self.loss_function().convex:
-            raise ValueError(f"kernels need a convex loss, {self.loss!r} is not")
-        self.__dict__.pop("landmark_loss_", None)  # of an earlier fit
-        if self.landmarks is not None:
-            from cutplane.models.gram.reduced import reduced_plan
-
-            return reduced_plan(self, examples, targets, weights, varied=varied)
-        if not isinstance(examples, KernelExamples):
-            from cutplane.models.gram.reduced import tensor_plan
-
-            plan = tensor_plan(self, examples, targets, weights, varied=varied)
-            if plan is not None:
-                return plan
-        risks, attributes = self._risks_of(examples, targets, weights)
-        starts = self._kernel_starts(np.flatnonzero(weights > 0.0), len(weights), len(risks))
-        plan = self._plan_with(replace(examples, weights=weights), risks, attributes, varied=varied)
-        return replace(plan, starts=starts)
+        plan = self._plan_with(sample, risks, expansion, varied=varied)
+        return replace(plan, starts=self._kernel_starts(used, len(weights), len(risks)))
 
     def _plan_with(
         self,
-        examples: Examples,
+        sample: Sample,
         risks: Sequence[ScoredRisk],
-        attributes: Callable[[Matrix, NDArray[np.float64]], Attributes],
+        expansion: Callable[[Matrix], Expansion],
         *,
         varied: bool,
     ) -> Plan:
-        """Return the plan to minimize these risks, from whose solutions attributes are made."""
+        """Return the plan to minimize these risks, whose solutions are functions."""
+
+        def model(coef: Matrix, intercept: NDArray[np.float64]) -> Attributes:
+            support, vectors, dual_coef = expansion(coef)
+            return {
+                "support_": support,
+                "support_vectors_": vectors,
+                "dual_coef_": dual_coef,
+                "intercept_": float(intercept[0])
+                if self.layout().intercepts is None
+                else intercept,
+                "gamma_": sample.kernel.gamma,
+                "n_examples_": len(sample.weights),
+            }
+
+        examples = replace(sample.examples, weights=sample.weights)
         return replace(
             self._plan_of(examples, risks, varied=varied),
-            model=lambda coef, intercept: self._turned(attributes(coef, intercept)),
+            model=model,
             advice="try a smaller lam, or another gamma",
         )
 
     def _regularizer(self, lam: float, n_parameters: int) -> KernelNorm:
         return KernelNorm(lam)
-
-    def _turned(self, attributes: Attributes) -> Attributes:
-        """Return the attributes as the estimator shows them."""
-        return attributes
 
     def _kernel_starts(
         self, used: NDArray[np.intp], n_examples: int, n_problems: int
@@ -321,20 +338,6 @@ class KernelModel(LinearModel):
         tags.input_tags.pairwise = self._precomputed
         tags.input_tags.sparse = not (self._precomputed or callable(self.kernel))
         return tags
-
-
-def _variance(X: Any, weights: Vector | None) -> float:
-    """Return the variance of all entries, each counted as often as its row's weight says."""
-    shares = np.full(X.shape[0], 1.0 / X.shape[0]) if weights is None else weights / weights.sum()
-    columns = X.shape[1]
-    if scipy.sparse.issparse(X):
-        mean = float((shares @ X).sum()) / columns
-        squares = float((shares @ X.astype(np.float64).power(2)).sum()) / float(columns)
-        return float(squares - mean * mean)
-    mean = float(shares @ X.mean(axis=1, dtype=np.float64))
-    deviations = np.asarray(X, dtype=np.float64) - mean
-    variance = shares @ np.einsum("ij,ij->i", deviations, deviations)
-    return float(variance) / float(columns)
 
 
 # Examples whose probabilities are computed together.
@@ -421,8 +424,23 @@ class KernelClassifier(ClassifierMixin, ClassScores, KernelModel):
         fit_plan(self, plan)
         for name in ("log_marginal_likelihood_", "_curvatures", "_posteriors"):
             self.__dict__.pop(name, None)  # of an earlier fit
-        if self.posterior:
-            self._set_posterior(plan.examples.weights[self.support_])
+        if not self.posterior:
+            return self
+        # The curvatures at the minimizer, and the likelihood of the labels.
+        weights = plan.examples.weights[self.support_]
+        matrix = self._kernel().between(self.support_vectors_, self.support_vectors_)
+        share = expit(self.dual_coef_ @ matrix + self.intercept_[:, None])
+        self._curvatures = weights * share * (1.0 - share)
+        total = float(weights.sum())
+        self._posteriors = self._made_posteriors(matrix, 1.0 / (self.lam_ * total))
+        likelihoods = [
+            -total * certificate.objective - float(np.log(posterior.factor.diagonal()).sum())
+            for certificate, posterior in zip(
+                of_problems(self, "certificate_"), self._posteriors, strict=True
+            )
+        ]
+        several = len(likelihoods) > 1
+        self.log_marginal_likelihood_ = np.array(likelihoods) if several else likelihoods[0]
         return self
 
     def _require_gaussian_process(self) -> None:
@@ -435,23 +453,6 @@ class KernelClassifier(ClassifierMixin, ClassScores, KernelModel):
                 "posterior=True needs the kernel of new examples with themselves, which "
                 "kernel='precomputed' does not tell"
             )
-
-    def _set_posterior(self, weights: Vector) -> None:
-        """Keep the curvatures at the minimizer, and the likelihood of the labels."""
-        matrix = self._kernel().between(self.support_vectors_, self.support_vectors_)
-        scores = self.dual_coef_ @ matrix + self.intercept_[:, None]
-        share = expit(scores)
-        self._curvatures = weights * share * (1.0 - share)
-        total = float(weights.sum())
-        self._posteriors = self._made_posteriors(matrix, 1.0 / (self.lam_ * total))
-        likelihoods = [
-            -total * certificate.objective - float(np.log(posterior.factor.diagonal()).sum())
-            for certificate, posterior in zip(
-                of_problems(self, "certificate_"), self._posteriors, strict=True
-            )
-        ]
-        several = len(likelihoods) > 1
-        self.log_marginal_likelihood_ = np.array(likelihoods) if several else likelihoods[0]
 
     def _made_posteriors(self, matrix: Matrix, scale: float) -> list[Posterior]:
         self.prior_scale_ = scale
@@ -479,7 +480,10 @@ class KernelClassifier(ClassifierMixin, ClassScores, KernelModel):
         require_two_classes(self.classes_)
         if self.class_weight is not None:
             weights = weights * class_weights(self.class_weight, self.classes_, y, weights)
-        plan = self._kernel_plan(examples, self._targets(y), weights)
+        # One problem for two classes, else each against the rest.
+        positives = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
+        targets = [np.where(y == positive, 1.0, -1.0) for positive in positives]
+        plan = self._kernel_plan(examples, targets, weights)
         advice = "try a smaller lam, another gamma, or class_weight='balanced'"
         if isinstance(self.loss_function(), NuHinge):
             advice = "try a larger nu"  # lam only scales the model
@@ -488,11 +492,6 @@ class KernelClassifier(ClassifierMixin, ClassScores, KernelModel):
     def layout(self) -> Layout:  # noqa: D102
         rows = n_rows(self.classes_)
         return super().layout()._replace(rows=rows, intercepts=rows, problems=rows)
-
-    def _targets(self, y: NDArray[Any]) -> Sequence[Vector]:
-        """Return the targets of each problem: one for two classes, else each against the rest."""
-        classes = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
-        return [np.where(y == positive, 1.0, -1.0) for positive in classes]
 
 
 @estimator
@@ -554,6 +553,3 @@ class KernelRegressor(NumberScores, KernelModel):
     def _plan(self, examples: Examples) -> Plan:
         y = np.asarray(examples.y, dtype=np.float64)
         return self._kernel_plan(examples, [y], examples.weights, varied=bool(np.ptp(y) > 0.0))
-
-    def _turned(self, attributes: Attributes) -> Attributes:
-        return {**attributes, "intercept_": float(attributes["intercept_"][0])}

@@ -102,18 +102,10 @@ class KernelNewtonSteps(Solver[None]):
         assert isinstance(best, ScoredPoint)
         lam = run.problem.norm.lam
         share = min(max(run.relative_gap, 0.0), 1.0) if np.isfinite(run.gap) else 1.0
-        loss, scores = risk.pointwise, best.scores + best.offset
-        beta = newton_coefficients(
-            risk,
-            lam,
-            best.w[: len(scores)],
-            scores,
-            loss.slopes(risk.y, scores, risk.weights),
-            loss.known_curvatures(risk.y, scores, risk.weights),
-            accuracy=0.1 * share,
-        )
-        risk.evaluations += 1
-        point = risk.with_coefficients(beta, risk.kernel.values(beta))
+        scores = best.scores + best.offset
+        slopes = risk.pointwise.slopes(risk.y, scores, risk.weights)
+        curvatures = risk.pointwise.known_curvatures(risk.y, scores, risk.weights)
+        point = newton_point(risk, lam, best, scores, slopes, curvatures, accuracy=0.1 * share)
         segment = best.toward(point)
         along = run.problem.norm.along(best.w, point.w)
         lowest = segment.at(best_step(segment, along))
@@ -139,21 +131,22 @@ def _plane_of(risk: KernelRisk, lam: float, point: ScoredPoint) -> Plane | None:
     return Plane(0.5 * np.concatenate([-lam * values, duals]), offset)
 
 
-def newton_coefficients(
+def newton_point(
     risk: KernelRisk,
     lam: float,
-    before: Vector,
+    start: ScoredPoint,
     scores: Vector,
     slopes: Vector,
     curvatures: Vector,
     *,
     accuracy: float,
-) -> Vector:
-    """Return the coefficients of the minimizer of the quadratic model at coefficients ``before``.
+) -> ScoredPoint:
+    """Return the minimizer of the quadratic model at a point, with scores that may be moved.
 
     Conjugate gradients leave ``accuracy`` of what the right-hand side would be at a function of
     zero with these scores, slopes and curvatures.
     """
+    before = start.w[: len(scores)]
     # Examples with much less curvature than the regularizer have none: roots of next to nothing
     # would make numbers that leave no digits to the others.
     bent = curvatures * risk.matrix_rows.diagonal > 1e-6 * lam
@@ -195,7 +188,8 @@ def newton_coefficients(
         of_one = solve(roots)
         v -= (dot(roots, v) + before.sum() + change.sum()) / dot(roots, of_one) * of_one
     change[used] = roots * v
-    return np.asarray(before + change)
+    risk.evaluations += 1
+    return risk.with_coefficients(before + change, risk.kernel.values(before + change))
 
 
 def kernel_newton(*, planes: int = 4) -> KernelNewtonSteps:

@@ -40,7 +40,7 @@ from cutplane.core.protocols import Plane, SearchablePoint
 from cutplane.core.solver import Solver, Step
 from cutplane.core.state import Problem, Run
 from cutplane.losses.piecewise import PiecewiseLoss
-from cutplane.models.gram.newton import SPANS_EXAMPLES, newton_coefficients
+from cutplane.models.gram.newton import SPANS_EXAMPLES, newton_point
 from cutplane.models.gram.risk import KernelRisk
 from cutplane.models.gram.rows import KernelRows
 from cutplane.risks.scored import ScoredPoint
@@ -203,6 +203,11 @@ class Costs(NamedTuple):
             np.where(positive, 1.0 - left.start, -1.0 - right.start),
         )
 
+    def allowed(self, risk: KernelRisk, duals: Vector) -> Vector:
+        """Return duals next to some that are within their ranges, and sum to zero if they must."""
+        q = np.clip(duals, self.lower, self.upper)
+        return balanced(q) if risk.minimizes_intercept else q
+
 
 @dataclass(frozen=True, slots=True)
 class PairDuals:
@@ -248,7 +253,10 @@ class PairSteps(Solver["PairDuals | None"]):
             return Step(found.points, replace(own, gap=np.inf), cut_at=found.cut_at)
         lam = run.problem.norm.lam
         costs = Costs.of(risk)
-        own = replace(own or begun(risk, lam, costs, run.best.w), gap=run.gap)
+        if own is None:
+            q = costs.allowed(risk, -lam * run.best.w[: len(costs.lower)])
+            own = PairDuals(q, risk.kernel.values(q) / lam)
+        own = replace(own, gap=run.gap)
         self._improve(risk, lam, costs, own, run)
         q = balanced(own.q) if risk.minimizes_intercept else own.q
         risk.evaluations += 1
@@ -414,10 +422,7 @@ class KernelSteps(RoundedSteps[KernelState]):
             scores += loss.minimize_offset(risk.y, scores, weights).offset
         slopes = loss.slopes(risk.y, scores, weights)
         curvatures = loss.known_curvatures(risk.y, scores, weights)
-        before = point.w[: len(scores)]
-        beta = newton_coefficients(risk, lam, before, scores, slopes, curvatures, accuracy=1e-6)
-        risk.evaluations += 1
-        end = risk.with_coefficients(beta, risk.kernel.values(beta))
+        end = newton_point(risk, lam, point, scores, slopes, curvatures, accuracy=1e-6)
         state.slopes, met = _plane_of(risk, lam, self._costs, end)
         speed = end.scores - point.scores
         if risk.minimizes_intercept and curvatures.any():
@@ -472,24 +477,13 @@ def _plane_of(
 ) -> tuple[Vector, Plane]:
     """Return duals next to the coefficients of a function, times ``-lam``, and their plane."""
     beta, values = np.split(point.w, 2)
-    q = np.clip(-lam * beta, costs.lower, costs.upper)
-    if risk.minimizes_intercept:
-        q = balanced(q)
+    q = costs.allowed(risk, -lam * beta)
     changed = q + lam * beta
     images = -lam * values
     if changed.any():
         images = images + risk.kernel.values(changed)
     offset = -risk.pointwise.known_conjugate(risk.y, q, risk.weights)
     return q, Plane(0.5 * np.concatenate([images, q]), offset)
-
-
-def begun(risk: KernelRisk, lam: float, costs: Costs, w: Vector) -> PairDuals:
-    """Return the duals of the function that a run starts at, as far as they are allowed."""
-    m = len(costs.lower)
-    q = np.clip(-lam * w[:m], costs.lower, costs.upper)
-    if risk.minimizes_intercept:
-        q = balanced(q)
-    return PairDuals(q, risk.kernel.values(q) / lam)
 
 
 def gap_of(risk: KernelRisk, lam: float, own: PairDuals) -> float:

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,8 +38,7 @@ from cutplane.core.protocols import Point
 from cutplane.data import as_rows
 from cutplane.estimators.callbacks import Attributes
 from cutplane.estimators.description import lam_of, threads_of
-from cutplane.estimators.fit import Examples, Plan, share_of_time
-from cutplane.losses.loss import ScoreLoss
+from cutplane.estimators.fit import Plan, share_of_time
 from cutplane.models.gram.functions import (
     Kernel,
     around_zero,
@@ -46,8 +46,9 @@ from cutplane.models.gram.functions import (
     products_with,
     ridge_of,
 )
+from cutplane.models.gram.model import Sample
 from cutplane.models.gram.pair_ascent import pair_ascent
-from cutplane.models.gram.risk import KernelRisk
+from cutplane.models.gram.risk import KernelRisk, SpannedRisk
 from cutplane.models.gram.rows import KernelRows
 from cutplane.regularizers import L2, KernelNorm
 from cutplane.risks import ScoredRisk
@@ -59,110 +60,74 @@ _LARGEST_SHARE = 0.5
 
 
 def chosen_landmarks(
-    kernel: Kernel,
-    X: Any,
-    targets: Sequence[Vector],
-    loss: ScoreLoss,
-    weights: Vector,
-    *,
-    number: int,
-    lam: float,
-    intercept: bool,
-    seed: int | None,
-    n_threads: int | None,
-    time_limit: float | None,
+    model: Any, sample: Sample, targets: Sequence[Vector], lam: float
 ) -> NDArray[np.intp]:
-    """Return the numbers of so many examples, ascending.
+    """Return which of the examples that are used are landmarks, ascending.
 
     A pilot that runs out of time has told what it could. They are drawn at random for regressions,
     for losses with smooth parts, with which a machine leans on every example, and if there are too
     few examples for a pilot.
     """
-    draw = np.random.default_rng(seed)
-    m, size = X.shape[0], 3 * number  # of a pilot
-    by_margin = loss.straight and not loss.of_residual
+    _, weights, used, X, kernel = sample
+    loss, draw = model.loss_function(), np.random.default_rng(model.random_state)
+    number, m = int(model.landmarks), len(used)
+    # Three examples of a pilot for each landmark.
+    size, by_margin = 3 * number, loss.straight and not loss.of_residual
     if size > _LARGEST_SHARE * m or not (kernel.proven and by_margin):
         return np.sort(draw.choice(m, min(number, m), replace=False))
     pilot = draw.choice(m, size, replace=False)  # in random order, which decides between equals
+    # It may take a third of the time, features and fit the others.
+    limit = share_of_time(model.time_limit, sample.examples.begin, 3)
     rows = KernelRows(
         kernel,
         X[pilot],
         on_demand=len(targets) == 1,
-        later=time_limit is not None,
-        n_threads=n_threads,
+        later=limit is not None,
+        n_threads=threads_of(model.n_jobs),
     )
-    own = weights[pilot]
+    own = weights[used][pilot]
     regularizer = KernelNorm(lam * float(weights.sum() / own.sum()))  # the same C
     leaning = np.zeros(size)
     for target in targets:
-        risk = KernelRisk(rows, target[pilot], loss, weights=own, intercept=intercept)
-        limit = None if time_limit is None else time_limit / len(targets)
-        found = minimize(risk, regularizer, method=pair_ascent(), time_limit=limit)
+        risk = KernelRisk(rows, target[pilot], loss, weights=own, intercept=model.fit_intercept)
+        each = None if limit is None else limit / len(targets)
+        found = minimize(risk, regularizer, method=pair_ascent(), time_limit=each)
         leaning += np.abs(found.w[:size])
     return np.sort(pilot[np.argsort(-leaning, kind="stable")[:number]])
 
 
-def reduced_plan(
-    model: Any, examples: Examples, targets: Sequence[Vector], weights: Vector, *, varied: bool
-) -> Plan:
+def reduced_plan(model: Any, sample: Sample, targets: Sequence[Vector], *, varied: bool) -> Plan:
     """Return the plan to fit functions in the span of landmarks: linear models."""
-    used, X, kernel = _used(model, examples, weights)
-    own_targets, own_weights = [each[used] for each in targets], weights[used]
-    lam = lam_of(model.lam, model.C, float(weights.sum()))
-    # Choosing landmarks may take a third of the time, features and fit the others.
-    limit = share_of_time(model.time_limit, examples.begin, 3)
+    examples, weights, used, X, kernel = sample
     if model._precomputed:
         raise ValueError("landmarks need examples, not a precomputed kernel")
-    chosen = chosen_landmarks(
-        kernel,
-        X,
-        own_targets,
-        model.loss_function(),
-        own_weights,
-        number=int(model.landmarks),
-        lam=lam,
-        intercept=model.fit_intercept,
-        seed=model.random_state,
-        n_threads=threads_of(model.n_jobs),
-        time_limit=limit,
-    )
+    own_targets, own_weights = [each[used] for each in targets], weights[used]
+    lam = lam_of(model.lam, model.C, float(weights.sum()))
+    n_threads = threads_of(model.n_jobs)
+    chosen = chosen_landmarks(model, sample, own_targets, lam)
+    # Features may take half of what is left, the fit the rest.
     left = share_of_time(model.time_limit, examples.begin, 2)
     with pace.using(np.inf if left is None else left):
-        made = landmark_features(kernel, X, chosen, n_threads=threads_of(model.n_jobs))
-    rows = as_rows(made.features, n_threads=threads_of(model.n_jobs))
+        made = landmark_features(kernel, X, chosen, n_threads=n_threads)
+    rows = as_rows(made.features, n_threads=n_threads)
     risks = [
         ScoredRisk(
             rows, each, model.loss_function(), weights=own_weights, intercept=model.fit_intercept
         )
         for each in own_targets
     ]
-
-    def attributes(coef: Matrix, intercept: NDArray[np.float64]) -> Attributes:
-        return {
-            "intercept_": intercept,
-            "gamma_": kernel.gamma,
-            "n_examples_": len(weights),
-            "support_": used[chosen],
-            "support_vectors_": X[chosen],
-            "dual_coef_": coef @ made.back.T,
-            "landmark_loss_": made.lost,
-        }
-
     plan: Plan = model._plan_with(
-        replace(examples, weights=weights), risks, attributes, varied=varied
+        sample, risks, lambda coef: (used[chosen], X[chosen], coef @ made.back.T), varied=varied
     )
-    return replace(plan, regularizer=L2(lam), starts=None)
 
+    def with_loss(coef: Matrix, intercept: NDArray[np.float64]) -> Attributes:
+        return {**plan.model(coef, intercept), "landmark_loss_": made.lost}
 
-def _used(model: Any, examples: Examples, weights: Vector) -> tuple[NDArray[np.intp], Any, Kernel]:
-    """Return which examples have a weight, their features, and the kernel for them."""
-    used = np.flatnonzero(weights > 0.0)
-    X = examples.X if len(used) == len(weights) else examples.X[used]
-    return used, X, model._kernel(X, examples.weights[used])
+    return replace(plan, model=with_loss, regularizer=L2(lam), starts=None)
 
 
 def tensor_plan(
-    model: Any, examples: Examples, targets: Sequence[Vector], weights: Vector, *, varied: bool
+    model: Any, sample: Sample, targets: Sequence[Vector], *, varied: bool
 ) -> Plan | None:
     """Return the plan to fit all functions as linear models; None if their matrix does as well.
 
@@ -174,7 +139,7 @@ def tensor_plan(
     """
     if model.method not in (None, "auto") or getattr(model, "posterior", False):
         return None
-    used, X, kernel = _used(model, examples, weights)
+    _, weights, used, X, kernel = sample
     if not kernel.has_tensors(X.shape[1]):
         return None
     total, m = float(weights.sum()), len(used)
@@ -203,18 +168,12 @@ def tensor_plan(
         for target in targets
     ]
 
-    def attributes(coef: Matrix, intercept: NDArray[np.float64]) -> Attributes:
-        return {
-            "support_": used[chosen],
-            "support_vectors_": machine.spanning,
-            "dual_coef_": machine.coefficients(coef),
-            "intercept_": intercept,
-            "gamma_": kernel.gamma,
-            "n_examples_": len(weights),
-        }
-
-    own = replace(examples, weights=weights)
-    plan: Plan = model._plan_with(own, risks, attributes, varied=varied)
+    plan: Plan = model._plan_with(
+        sample,
+        risks,
+        lambda coef: (used[chosen], machine.spanning, machine.coefficients(coef)),
+        varied=varied,
+    )
     before = model._kernel_starts(used, len(weights), len(risks))
     starts = [None if start is None else start[:m] @ features for start in before]
     return replace(plan, regularizer=L2(lam), starts=starts)
@@ -242,7 +201,7 @@ class Spanned(NamedTuple):
         return np.ascontiguousarray(found.T)
 
 
-class TensorRisk(ScoredRisk):
+class TensorRisk(SpannedRisk):
     """The risk of a kernel's functions as linear models, told of the function that predicts.
 
     That is computed from kernels with the examples that span it, whose products are rounded by more
@@ -251,18 +210,18 @@ class TensorRisk(ScoredRisk):
 
     def __init__(self, *args: Any, machine: Spanned, X: Any, **options: Any) -> None:
         self._machine, self._X = machine, X
-        self._heaviest = 0.0  # the sum of the lengths of a prediction's terms, at any point so far
         super().__init__(*args, **options)
 
-    def _begin(self) -> None:
-        super()._begin()
-        self._lengths = np.sqrt(self._machine.kernel.of_pairs(self._X))
+    @cached_property
+    def _lengths(self) -> Vector:
+        return np.sqrt(self._machine.kernel.of_pairs(self._X))
 
     def part(self, examples: Any) -> ScoredRisk:
         """Return the risk of some of the examples."""
         part = super().part(examples)
         assert isinstance(part, TensorRisk)
-        part._X, part._lengths = self._X[examples], self._lengths[examples]
+        part._X = self._X[examples]
+        part.__dict__["_lengths"] = self._lengths[examples]
         return part
 
     def _terms(self, beta: Vector) -> Vector:
@@ -287,16 +246,7 @@ class TensorRisk(ScoredRisk):
         if not isinstance(point, ScoredPoint):
             return 0.0
         beta = self._machine.coefficients(point.w[None])[0]
-        score = float(np.linalg.norm(self._terms(beta)))
-        return EPS * score * float(np.abs(point.slopes) @ self._lengths)
-
-    @property
-    def term_size(self) -> float:
-        """The size of the terms that values are made of: losses, and products of kernels."""
-        zeros = np.zeros(len(self.y))
-        slopes = self.pointwise.slopes(self.y, zeros, self.weights)
-        value = abs(float(self.loss.value(self.y, zeros, self.weights)))
-        return value + float(np.abs(slopes).sum()) * float(self._lengths.max()) * self._heaviest
+        return self._error_of(self._terms(beta), point.slopes)
 
 
 def tensor_features(kernel: Kernel, X: Any) -> tuple[Matrix, NDArray[np.intp], float]:

@@ -26,6 +26,7 @@ nothing of the kernel that predicts. It ends with a run on an exact risk:
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from copy import copy
 from dataclasses import dataclass
 from typing import Any
@@ -256,7 +257,48 @@ def squared_length(matrix: Matrix, duals: Vector, used: NDArray[np.intp]) -> tup
     return 2.0 * (total + rest), 2.0 * sizes
 
 
-class KernelRisk(ScoredRisk):
+class SpannedRisk(ScoredRisk):
+    """A risk of functions in the span of examples, which knows how far rounding may move them."""
+
+    # The sum of the lengths of a function's terms, at any point so far; and the value at zero, and
+    # the sum of the sizes of slopes there.
+    _heaviest: float
+    _at_zero: tuple[float, float]
+
+    @property
+    @abstractmethod
+    def _lengths(self) -> Vector:
+        """The length of each example in the space of the kernel."""
+
+    def _begin(self) -> None:
+        super()._begin()
+        self._heaviest = 0.0
+        zeros = np.zeros(len(self.y))
+        self._at_zero = (
+            abs(float(self.loss.value(self.y, zeros, self.weights))),
+            float(np.abs(self.pointwise.slopes(self.y, zeros, self.weights)).sum()),
+        )
+
+    @property
+    def term_size(self) -> float:
+        """The size of the terms that values are made of: losses, and entries of the matrix.
+
+        Scores may be small sums of large products of entries and coefficients, as with features
+        that are not scaled.
+        """
+        value, slope = self._at_zero
+        return value + slope * float(self._lengths.max()) * self._heaviest
+
+    def _error_of(self, terms: Vector, slopes: Vector) -> float:
+        """Return by how much rounding may have changed a value, from the lengths of terms.
+
+        A score is a sum of products of entries and coefficients, rounded as if the errors of its
+        terms did not depend on each other; the errors of scores are taken to add up.
+        """
+        return EPS * float(np.linalg.norm(terms)) * float(np.abs(slopes) @ self._lengths)
+
+
+class KernelRisk(SpannedRisk):
     """Mean loss of a function ``sum_i beta_i k(x_i, .)``, and of an intercept, on a sample.
 
     Parameters
@@ -270,8 +312,6 @@ class KernelRisk(ScoredRisk):
     spans_examples = True
     good_groups = 1
     worst_case: bool = False
-    _heaviest: float
-    _at_zero: tuple[float, float]
 
     def _usual_map(self) -> ScoreMap:
         return KernelMap(self.rows)
@@ -335,22 +375,6 @@ class KernelRisk(ScoredRisk):
         super()._begin()
         # An exact risk, a copy of one that is rounded, keeps its allowance.
         self.worst_case = self.worst_case or self.rounded
-        self._heaviest = 0.0  # the sum of the lengths of a function's terms, at any point so far
-        zeros = np.zeros(len(self.y))
-        self._at_zero = (
-            abs(float(self.loss.value(self.y, zeros, self.weights))),
-            float(np.abs(self.pointwise.slopes(self.y, zeros, self.weights)).sum()),
-        )
-
-    @property
-    def term_size(self) -> float:
-        """The size of the terms that values are made of: losses, and entries of the matrix.
-
-        Scores may be small sums of large products of entries and coefficients, as with features
-        that are not scaled.
-        """
-        value, slope = self._at_zero
-        return value + slope * float(self._lengths.max()) * self._heaviest
 
     @property
     def loss_size(self) -> float:
@@ -358,16 +382,10 @@ class KernelRisk(ScoredRisk):
         return self._at_zero[0]
 
     def value_error(self, point: Point) -> float:
-        """Return by how much rounding may have changed the value at a point.
-
-        A score is a sum of products of entries and coefficients, rounded as if the errors of its
-        terms did not depend on each other; the errors of scores are taken to add up.
-        """
+        """Return by how much rounding may have changed the value at a point."""
         if self.rounded or not isinstance(point, ScoredPoint):
             return 0.0  # of another matrix: what is proven is computed afresh
-        beta = point.w[: len(point.w) // 2]
-        score = float(np.linalg.norm(beta * self._lengths))
-        return EPS * score * float(np.abs(point.slopes) @ self._lengths)
+        return self._error_of(point.w[: len(point.w) // 2] * self._lengths, point.slopes)
 
     def is_coarse_at(self, point: Point) -> bool:
         """Say whether what was added to the diagonal for rounding changes scores by too much."""

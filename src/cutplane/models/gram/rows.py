@@ -155,7 +155,8 @@ class ExactRows(Rows):
         """Return ``K slopes``; slopes that are zero cost nothing."""
         change, image = slopes, np.zeros_like(slopes)
         for vector, product in self._known:
-            share = _share(slopes, vector)
+            largest = int(np.abs(vector).argmax())
+            share = float(slopes[largest] / vector[largest]) if vector[largest] else 0.0
             rest = slopes - share * vector
             rest[np.abs(rest) <= _ROUNDING * np.abs(slopes)] = 0.0
             if np.count_nonzero(rest) < np.count_nonzero(change):
@@ -168,12 +169,6 @@ class ExactRows(Rows):
     def part(self, examples: Examples) -> Rows:
         """Return the rows of some examples: there are none by themselves."""
         raise NotImplementedError("rows that are computed by blocks have no parts")
-
-
-def _share(vector: Vector, other: Vector) -> float:
-    """Return how many times the other a vector is, by the largest entry of that."""
-    largest = int(np.abs(other).argmax())
-    return float(vector[largest] / other[largest]) if other[largest] else 0.0
 
 
 # From this share of the rows on all are computed: as a symmetric matrix they take half the time.

@@ -50,8 +50,8 @@ from cutplane.models.measures.measures import (
     Flips,
     Limit,
     Sides,
+    add_flips,
     count_positives,
-    flip_slopes,
     limits_of,
     sums_below,
 )
@@ -622,8 +622,8 @@ class FBeta(CountingMeasure):
         scale = max(count_positives(y, weights), 1)
         for share, labeling in parts:
             if share > 0.0:
-                amount = share / scale
-                flip_slopes(y, scores, weights, labeling.limits, (amount, amount), slopes)
+                limits, amounts = np.array(labeling.limits), np.full(2, share / scale)
+                add_flips(y, scores, weights, limits, amounts, slopes)
         return slopes
 
 

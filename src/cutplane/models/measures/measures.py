@@ -71,10 +71,10 @@ def split_margins(y: Vector, scores: Vector, weights: Vector) -> tuple[Vector, V
 
 
 @njit(cache=True, nogil=True)
-def _add_flips(
+def add_flips(
     y: Vector, scores: Vector, weights: Vector, limits: Matrix, amounts: Vector, out: Vector
 ) -> None:
-    """Add ``-y * amount`` where a labeling differs from the true one.
+    """Add the slopes of a labeling: ``-y * amount`` of a side where it differs from the true one.
 
     It differs where the margin is below the limit of the example's side (0: positives, 1:
     negatives), and in the first so many examples whose margin equals it.
@@ -186,22 +186,6 @@ class Limit(NamedTuple):
     ties: int
 
 
-def flip_slopes(
-    y: Vector,
-    scores: Vector,
-    weights: Vector,
-    limits: tuple[Limit, Limit],
-    amounts: tuple[float, float],
-    out: Vector,
-) -> None:
-    """Add the slopes of a labeling.
-
-    They are minus the first amount where a positive is missed, plus the second where a negative is
-    flagged. Of equal margins the first ones are flipped.
-    """
-    _add_flips(y, scores, weights, np.array(limits), np.array(amounts), out)
-
-
 def limits_of(sides: Sides, flips: Flips) -> tuple[Limit, Limit]:
     """Return what tells those that are flipped from the others; ``sides`` may be reordered."""
     return _limit(sides.positive, flips.missed), _limit(sides.negative, flips.flagged)
@@ -214,17 +198,6 @@ def _limit(margins: Vector, count: int) -> Limit:
     margins.partition(count - 1)
     largest = float(margins[count - 1])
     return Limit(largest, int(np.count_nonzero(margins[:count] == largest)))
-
-
-def threshold_between(scores: Vector, k: int) -> float:
-    """Return a threshold that ``k`` scores are above, or fewer if there are ties."""
-    if k == 0:
-        return float(scores.max())
-    if k == len(scores):
-        lowest = float(scores.min())
-        return lowest - max(1.0, abs(lowest))
-    ordered = np.partition(scores, (len(scores) - k - 1, len(scores) - k))
-    return _middle(ordered[len(scores) - k - 1], ordered[len(scores) - k])
 
 
 def _middle(below: float, above: float) -> float:
@@ -269,7 +242,14 @@ class AtTop(CountingMeasure):
     def threshold(self, y: Vector, scores: Vector, weights: Vector) -> float:
         """Return the score above which lie as many examples as are predicted positive."""
         used = scores[weights > 0.0]
-        return threshold_between(used, self.top(len(used), count_positives(y, weights)).k)
+        k = self.top(len(used), count_positives(y, weights)).k
+        if k == 0:
+            return float(used.max())
+        if k == len(used):
+            lowest = float(used.min())
+            return lowest - max(1.0, abs(lowest))
+        ordered = np.partition(used, (len(used) - k - 1, len(used) - k))
+        return _middle(ordered[len(used) - k - 1], ordered[len(used) - k])
 
     def _top(self, sides: Sides) -> _Top:
         n_positive, n_negative = map(len, sides)
@@ -302,9 +282,9 @@ class AtTop(CountingMeasure):
         slopes = np.zeros_like(scores)
         if exchanges > 0:
             flips = self._flips(sides, exchanges)
-            total = exchanges / self._top(sides).scale
-            amounts = (total / flips.missed, total / flips.flagged)
-            flip_slopes(y, scores, weights, limits_of(sides, flips), amounts, slopes)
+            amounts = exchanges / self._top(sides).scale / np.array(flips, dtype=np.float64)
+            limits = np.array(limits_of(sides, flips))
+            add_flips(y, scores, weights, limits, amounts, slopes)
         return slopes
 
 

@@ -39,7 +39,8 @@ that have too much to those that lack some.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar, cast
+from functools import partial
+from typing import Annotated, Any, ClassVar, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,12 +48,13 @@ from numpy.typing import NDArray
 from cutplane.compute.arrays import Matrix, Vector, copied
 from cutplane.compute.compiled import fetch, njit
 from cutplane.compute.pace import hurried
-from cutplane.compute.threads import map_blocks
+from cutplane.compute.threads import map_arrays
 from cutplane.core.protocols import Plane, Point
 from cutplane.core.search import minimize_roughly
 from cutplane.core.solver import Solver, Step
 from cutplane.core.state import Problem, Run
 from cutplane.data.layouts import DenseRows
+from cutplane.data.rows import Entries
 from cutplane.losses.smooth import exp_minus, log
 from cutplane.models.multiclass.losses import class_loss
 from cutplane.models.multiclass.offsets import Indices, class_sums, make_slopes, repaired
@@ -62,6 +64,9 @@ from cutplane.solvers.bundle import checked_planes
 from cutplane.solvers.dual_ascent import finite_norms, first_point
 from cutplane.solvers.needs import ALL_CLASSES, PLAIN_L2, ROWS_IN_MEMORY
 from cutplane.solvers.row_steps import entries_of, shuffle
+
+ClassExamples: TypeAlias = tuple[Matrix, Indices, Vector, Vector]
+"""Margins of the classes; and of the examples classes, weights and how they move their scores."""
 
 _REORDER = {"reassoc", "contract", "nsz"}
 # A Newton step that changes no difference of scores by more than this is the last: what it leaves
@@ -229,30 +234,17 @@ def soften(z: Vector, share: Vector, q: float, new: Vector, u: Vector, a: Vector
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def epoch(
-    values: NDArray[Any],
-    indices: NDArray[Any],
-    starts: NDArray[Any],
-    n_features: int,
-    soft: bool,
-    margins: Matrix,
-    y: Indices,
-    weights: Vector,
-    stiffness: Vector,
-    lam: float,
-    pull: float,
-    W: Matrix,
-    offsets: Vector,
-    shares: Matrix,
-    order: Indices,
-    least: float,
-    gains: Vector,
-) -> None:
+    rows: Entries, n_features: int, soft: bool, examples: ClassExamples, lam: float, pull: float,
+    place: tuple[Matrix, Vector, Matrix], order: Indices, least: float, gains: Vector,
+) -> None:  # fmt: skip
     """Improve the shares of each example in turn that has more than ``least`` to gain by it.
 
-    What each had to gain is set in ``gains``. Rows are dense if there are no ``indices``. ``W``,
-    ``offsets`` and ``shares`` are updated in place; the first two may have more columns than there
-    are classes, whose offsets are minus infinity.
+    What each had to gain is set in ``gains``. Rows are dense if there are no indices. The
+    ``place``, ``W``, ``offsets`` and ``shares``, is updated; the first two may have more columns
+    than there are classes, whose offsets are minus infinity.
     """
+    (values, indices, starts), (margins, y, weights, stiffness) = rows, examples
+    W, offsets, shares = place
     n = W.shape[1]
     n_classes = shares.shape[1]
     dense = len(indices) == 0
@@ -321,10 +313,10 @@ def epoch(
 def fill_gains(
     soft: bool,
     margins: Matrix,
+    offsets: Vector,
     y: Indices,
     weights: Vector,
     scores: Matrix,
-    offsets: Vector,
     shares: Matrix,
     gains: Vector,
 ) -> None:
@@ -351,11 +343,6 @@ def fill_gains(
 _SEED = 88172645463325252
 # Columns of weights come in fours, so that no loop over them has a rest.
 _COLUMNS = 4
-# Examples with no more than this share of the mean gain wait for the next check: for Crammer and
-# Singer's loss, and for softmax, where all have some. (Crammer and Singer, lam = 1/m, processor
-# seconds to proven 1e-4 with 0 and with 0.03: dna 0.5 and 1.2, satimage 0.23 and 0.33, 26 generated
-# classes 0.43 and 0.67, digits 0.31 and 0.43, news20_ng 2.1 and 3.3.)
-_WORTHWHILE = {False: 0.0, True: 0.03}
 # Epochs end when the examples that are visited have this share of the gain left that there was.
 _ENOUGH = 0.2
 # How far from the best the intercepts of a check may be, as a share of the risk.
@@ -419,7 +406,11 @@ class ClassAscent:
         self._soft: bool = self._risk.loss.smooth
         self._loss = class_loss(self._risk)
         self._margins: Matrix = self._loss.margins(self._n_classes)
-        self._worthwhile = _WORTHWHILE[self._soft]
+        # Examples with no more than this share of the mean gain wait for the next check: with
+        # softmax, where all have some. (Crammer and Singer, lam = 1/m, processor seconds to proven
+        # 1e-4 with 0 and with 0.03: dna 0.5 and 1.2, satimage 0.23 and 0.33, 26 generated classes
+        # 0.43 and 0.67, digits 0.31 and 0.43, news20_ng 2.1 and 3.3.)
+        self._worthwhile = 0.03 if self._soft else 0.0
 
     def begun(self) -> Shares:
         """Return shares that are all those of the true classes."""
@@ -473,17 +464,18 @@ class ClassAscent:
         rows = self._risk.rows
         # Epochs read rows again and again, so zeros are worth leaving out.
         nonzeros = rows.nonzeros if isinstance(rows, DenseRows) else None
-        values, indices, starts = nonzeros or entries_of(rows)
+        entries = nonzeros or entries_of(rows)
         examples, gain, at_first = own.examples, own.gain, own.gain
+        known = self._margins, self._risk.y, self._risk.weights, own.stiffness
+        place = own.W, own.offsets, own.shares
         gains = np.empty(len(self._risk.y))
         for n in range(most):
             least = self._worthwhile * gain / max(len(examples), 1) if n > 0 else 0.0
             order = examples.copy()
             shuffle(order, own.seed)
             epoch(
-                values, indices, starts, rows.shape[1], self._soft, self._margins, self._risk.y,
-                self._risk.weights, own.stiffness, self._lam, own.pull, own.W, own.offsets,
-                own.shares, order, least, gains,
+                entries, rows.shape[1], self._soft, known, self._lam, own.pull, place, order,
+                least, gains,
             )  # fmt: skip
             gain = float(gains[examples].sum())
             examples = examples[gains[examples] > least]
@@ -500,12 +492,10 @@ class ClassAscent:
         risk, k = self._risk, self._n_classes
         slopes = own.shares.copy()
         if own.pull:
-            parts = map_blocks(
-                lambda i: class_sums(slopes[i], risk.y[i], risk.weights[i]), len(risk.y), width=k
-            )
+            parts = map_arrays(class_sums, slopes, risk.y, risk.weights)
             own.offsets[:k] -= own.pull * np.sum(parts, axis=0)[1]
             repaired(slopes, risk.y, risk.weights)
-        map_blocks(lambda i: make_slopes(slopes[i], risk.y[i]), len(risk.y), width=k)
+        map_arrays(make_slopes, slopes, risk.y)
         offset = -self._loss.conjugate(risk.y, slopes, risk.weights)
         slopes *= risk.weights[:, None]
         plane = Plane(risk.map.pullback(slopes), offset)
@@ -523,23 +513,11 @@ class ClassAscent:
         at = risk.loss.at_offset(risk.y, scores, risk.weights, offsets) if own.pull else None
         return risk.with_scores(w, scores, at=at)
 
-    def settled(self, point: ScoredPoint) -> ScoredPoint:
-        """Return the same point with intercepts that are the best ones, nearly."""
-        risk = self._risk
-        at = self._loss.at_best_offset(
-            risk.y, point.scores, risk.weights, point.offset, accuracy=_SETTLED
-        )
-        return risk.with_scores(point.w, point.scores, at=at)
-
     def between(self, start: Any, end: ScoredPoint, step: float) -> ScoredPoint:
         """Return a point between two, whose intercepts are between theirs."""
         risk = self._risk
-        w, scores, offsets = (
-            begin + step * (finish - begin)
-            for begin, finish in (
-                (start.w, end.w), (start.scores, end.scores), (start.offset, end.offset),
-            )
-        )  # fmt: skip
+        pairs = ((start.w, end.w), (start.scores, end.scores), (start.offset, end.offset))
+        w, scores, offsets = (begin + step * (finish - begin) for begin, finish in pairs)
         at = risk.loss.at_offset(risk.y, scores, risk.weights, offsets)
         return risk.with_scores(w, scores, at=at)
 
@@ -547,14 +525,10 @@ class ClassAscent:
         """Choose the examples to visit, given exact scores."""
         risk = self._risk
         gains = np.empty(len(risk.y))
-        map_blocks(
-            lambda i: fill_gains(
-                self._soft, self._margins, risk.y[i], risk.weights[i], scores[i], own.offsets,
-                own.shares[i], gains[i],
-            ),
-            len(gains),
-            width=self._n_classes,
-        )  # fmt: skip
+        map_arrays(
+            partial(fill_gains, self._soft, self._margins, own.offsets),
+            *(risk.y, risk.weights, scores, own.shares, gains),
+        )
         gain = float(gains.sum())
         return replace(
             own, examples=np.flatnonzero(gains > self._worthwhile * gain / len(gains)), gain=gain
@@ -613,7 +587,10 @@ class ClassEpochs(Solver[Shares]):
         # To find the best intercepts takes as long as several epochs, so it must be worth while.
         if left > max(_MUCH * (run.objective - lower), run.enough):
             return Step([], own, [plane])
-        return Step([epochs.settled(lowest)], own, [plane])
+        at = class_loss(risk).at_best_offset(
+            risk.y, lowest.scores, risk.weights, lowest.offset, accuracy=_SETTLED
+        )
+        return Step([risk.with_scores(lowest.w, lowest.scores, at=at)], own, [plane])
 
 
 def class_ascent(*, planes: int = 2) -> ClassEpochs:

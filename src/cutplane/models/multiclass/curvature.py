@@ -28,6 +28,7 @@ decomposition of the matrix of their products, made once, takes that out.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
@@ -36,9 +37,9 @@ from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.compiled import njit
 from cutplane.compute.pace import affords
 from cutplane.compute.products import conjugate_gradients, dot
-from cutplane.compute.threads import map_blocks
+from cutplane.compute.threads import map_arrays
 from cutplane.losses.smooth import exp_minus
-from cutplane.models.multiclass.offsets import Indices, largest
+from cutplane.models.multiclass.offsets import Indices, Motion, largest
 from cutplane.risks import ScoredRisk
 
 _REORDER = {"reassoc", "contract", "nsz"}
@@ -98,13 +99,14 @@ def _project(v: Vector, own: int, center: Vector, width: float, share: Vector) -
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def shares_on_ray(
-    scores: Matrix, offsets: Vector, direction: Matrix, speeds: Vector, step: float,
-    y: Indices, weights: Vector, margins: Matrix, centers: Matrix, width: float, shares: Matrix,
+    rule: Motion, width: float,
+    scores: Matrix, direction: Matrix, y: Indices, weights: Vector, centers: Matrix, shares: Matrix,
 ) -> tuple[float, float]:  # fmt: skip
     """Set the shares at ``scores + step * direction``; return smoothed loss and slope by the step.
 
     With a width of zero the loss is softmax, and there are no centers.
     """
+    offsets, speeds, step, margins = rule
     n = len(offsets)
     v = np.empty(n)
     value, slope = 0.0, 0.0
@@ -127,7 +129,7 @@ def shares_on_ray(
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_REORDER)
-def fill_bends(shares: Matrix, weights: Vector, width: float, bends: Matrix) -> None:
+def fill_bends(width: float, shares: Matrix, weights: Vector, bends: Matrix) -> None:
     """Set how much the loss of each example bends along the score of each class."""
     for i in range(len(weights)):
         count = 0
@@ -145,7 +147,7 @@ def fill_bends(shares: Matrix, weights: Vector, width: float, bends: Matrix) -> 
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_REORDER)
-def bend(shares: Matrix, weights: Vector, width: float, shifts: Vector, speeds: Matrix) -> None:
+def bend(width: float, shifts: Vector, shares: Matrix, weights: Vector, speeds: Matrix) -> None:
     """Multiply speeds of scores by second derivatives, in place: how fast the slopes change.
 
     The ``shifts`` are speeds of intercepts, to be added to those of the scores.
@@ -257,14 +259,6 @@ class Spectrum:
         sizes, basis = np.linalg.eigh(gram)
         return cls(mean, np.maximum(sizes, 0.0), basis, sums, masses)
 
-    def turned(self, rows: Matrix) -> Matrix:
-        """Return rows in coordinates of the basis."""
-        return rows @ self.basis if self.basis.size else rows.copy()
-
-    def turned_back(self, rows: Matrix) -> Matrix:
-        """Return rows in coordinates of the features."""
-        return rows @ self.basis.T if self.basis.size else rows
-
     def fits(self, risk: ScoredRisk, solver: object) -> bool:
         """Say whether the basis is whole or absent, and sums are there for intercepts."""
         whole = self.basis.shape[1] in (0, len(self.sizes))
@@ -298,11 +292,7 @@ class Curvature:
     ) -> None:
         self._spectrum, self._width = spectrum, width
         bends = np.empty_like(shares)
-        map_blocks(
-            lambda i: fill_bends(shares[i], risk.weights[i], width, bends[i]),
-            len(shares),
-            width=shares.shape[1],
-        )
+        map_arrays(partial(fill_bends, width), shares, risk.weights, bends)
         of_examples = bends.sum(axis=1)
         chosen = np.flatnonzero(of_examples > _NEGLIGIBLE * float(of_examples.mean()))
         self._map: Any = risk.map.part(chosen) if len(chosen) < len(shares) else risk.map
@@ -314,7 +304,11 @@ class Curvature:
         if risk.minimizes_intercept:
             ridge = _RIDGE * float(of_classes.mean()) or lam
             self._lams = np.append(self._lams, [[ridge]], axis=1)
-            self.means = self._bent_means(bends[chosen])
+            # For each class that of the examples whose loss bends, weighted by how much.
+            masses = column_sums(bends[chosen])[:, None]
+            self.means = np.tile(spectrum.mean, (len(masses), 1))
+            sums = self._map.pullback(bends[chosen]).reshape(len(masses), -1)
+            np.divide(sums, masses, out=self.means, where=masses > 0.0)
             bends_of_pairs = np.diag(of_classes[:, 0])
             if width > 0.0:
                 # Of few classes an example has shares, so that all pairs of them cost little, and
@@ -324,14 +318,6 @@ class Curvature:
                 add_bends_of_pairs(self._shares, self._weights, width, bends_of_pairs)
             bends_of_pairs[np.diag_indices_from(bends_of_pairs)] += ridge
             self._of_intercepts: Matrix = np.linalg.inv(bends_of_pairs).astype(np.float64)
-
-    def _bent_means(self, bends: Matrix) -> Matrix:
-        """Return for each class the mean of the examples whose loss bends, weighted by how much."""
-        masses = column_sums(bends)[:, None]
-        sums = self._map.pullback(bends).reshape(len(masses), -1)
-        means = np.tile(self._spectrum.mean, (len(masses), 1))
-        np.divide(sums, masses, out=means, where=masses > 0.0)
-        return means
 
     def times(self, direction: Matrix) -> Matrix:
         """Return the product with a direction, whose last column is for the `means`."""
@@ -344,11 +330,7 @@ class Curvature:
         shifts = np.zeros(len(direction))
         if self.means is not None:
             shifts += direction[:, d] - np.einsum("ij,ij->i", coefficients, self.means)
-        map_blocks(
-            lambda i: bend(self._shares[i], self._weights[i], self._width, shifts, speeds[i]),
-            len(speeds),
-            width=speeds.shape[1],
-        )
+        map_arrays(partial(bend, self._width, shifts), self._shares, self._weights, speeds)
         changed[:, :d] += self._map.pullback(speeds).reshape(-1, d)
         if self.means is not None:
             sums = column_sums(speeds)
@@ -358,11 +340,12 @@ class Curvature:
 
     def roughly_divided(self, gradient: Matrix) -> Matrix:
         """Return what `times` would give the gradient, nearly: classes and bends as their means."""
-        d = len(self._spectrum.mean)
+        d, basis = len(self._spectrum.mean), self._spectrum.basis
         divided: Matrix = np.empty_like(gradient)
-        divided[:, :d] = self._spectrum.turned_back(
-            self._spectrum.turned(gradient[:, :d]) * self._inverse
-        )
+        if basis.size:
+            divided[:, :d] = (gradient[:, :d] @ basis * self._inverse) @ basis.T
+        else:
+            divided[:, :d] = gradient[:, :d] * self._inverse
         if self.means is not None:
             divided[:, d] = self._of_intercepts @ gradient[:, d]
         return divided
@@ -372,30 +355,16 @@ class Curvature:
 
         Of the gradient a share ``left`` may be left, in the norm of the rough inverse.
         """
-        if self.means is None:
-            return self._solved(-gradient, left)
-        # From the mean example to those that bend, and back.
-        d, moves = gradient.shape[1] - 1, self._spectrum.mean - self.means
-        right = -gradient
-        right[:, :d] += right[:, d:] * moves
-        direction = self._solved(right, left)
-        direction[:, d] += np.einsum("ij,ij->i", direction[:, :d], moves)
-        return direction
-
-    def _solved(self, right: Matrix, left: float) -> Matrix:
-        """Return a direction whose product is what is given, but for a share that is left."""
-        return conjugate_gradients(
+        right, moves = -gradient, np.zeros((1, 0))
+        if self.means is not None:  # from the mean example to those that bend, and back
+            moves = self._spectrum.mean - self.means
+            right[:, :-1] += right[:, -1:] * moves
+        direction = conjugate_gradients(
             self.times, right, roughly_divided=self.roughly_divided, left=left, most=_MOST_PRODUCTS
         )
-
-
-def pulled_back(map_: Any, mean: Vector, slopes: Matrix, *, with_sums: bool) -> Matrix:
-    """Return the derivatives by a direction, given those by the scores."""
-    by_coefficient = map_.pullback(slopes).reshape(-1, len(mean))
-    if not with_sums:
-        return np.asarray(by_coefficient)
-    sums = column_sums(slopes)
-    return np.column_stack([by_coefficient - np.outer(sums, mean), sums])
+        if self.means is not None:
+            direction[:, -1] += np.einsum("ij,ij->i", direction[:, :-1], moves)
+        return direction
 
 
 def column_sums(values: Matrix) -> Vector:

@@ -18,6 +18,8 @@ intercepts are not quite the best, and the loss is that of the intercepts that w
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -26,7 +28,7 @@ from scipy.special import softmax
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.blocks import add_up, total
 from cutplane.compute.products import product_over
-from cutplane.compute.threads import map_blocks
+from cutplane.compute.threads import map_arrays
 from cutplane.core.protocols import Quadratic
 from cutplane.core.search import find_root, minimize_on_ray
 from cutplane.losses.loss import AtBestOffset, Ray, ScoreLoss, Tangent
@@ -74,6 +76,10 @@ class MulticlassLoss(ScoreLoss):
     margin: ClassVar[float]
     # Of the shares where the offsets are given.
     temperature: ClassVar[float]
+    # What minimizes the loss over the offsets, up to an accuracy; and what sums up value and slope
+    # on a ray.
+    _best_offsets: ClassVar[Callable[..., BestOffsets]]
+    _sum_on_ray: ClassVar[Callable[..., tuple[float, ...]]]
 
     def __init__(self, accuracy: float = 1e-11, costs: Any = None) -> None:
         self.accuracy = accuracy
@@ -109,15 +115,9 @@ class MulticlassLoss(ScoreLoss):
             raise ValueError(f"y has class {y.max()}, there are {n_classes} classes")
         if self.costs is not None and len(self.costs) != n_classes:
             raise ValueError(f"costs are for {len(self.costs)} classes, there are {n_classes}")
-        masses = map_blocks(
-            lambda i: np.bincount(y[i], weights=weights[i], minlength=n_classes), len(y)
-        )
+        masses = map_arrays(partial(np.bincount, minlength=n_classes), y, weights)
         if intercept and not total(masses).all():
             raise ValueError("a class without any weight has no best intercept")
-
-    @abstractmethod
-    def _best_offsets(self, data: Scores, start: Vector | None, accuracy: float) -> BestOffsets:
-        """Minimize the loss over the offsets, up to the accuracy."""
 
     @abstractmethod
     def conjugate(self, y: Indices, slopes: Matrix, weights: Vector) -> float:
@@ -181,36 +181,27 @@ class MulticlassLoss(ScoreLoss):
         none = np.zeros(width)
         base, shifts, temperature, _ = at.witness or BestOffsets(none, none, self.temperature, 0)
         rule = (base, shifts, self.margins(width), temperature)
-        map_blocks(lambda i: fill_shares(scores[i], y[i], rule, shares[i]), len(y), width=width)
+        map_arrays(partial(fill_shares, rule), scores, y, shares)
         if at.offset is not None:
             repaired(shares, y, weights)
-        map_blocks(lambda i: make_slopes(shares[i], y[i]), len(y), width=width)
+        map_arrays(make_slopes, shares, y)
         return shares
 
-    def _sums(
-        self, kernel: Any, y: Indices, ray: Ray, weights: Vector, step: float
-    ) -> tuple[float, ...]:
-        """Return the sums over examples of what a kernel finds on the ray."""
+    def on_ray(self, y: Indices, ray: Ray, weights: Vector, step: float) -> tuple[float, float]:
+        """Return the loss on the ray at ``step``, and its derivative by the step."""
+        value, slope, *_ = self._sums(y, ray, weights, step)
+        return value, slope
+
+    def _sums(self, y: Indices, ray: Ray, weights: Vector, step: float) -> tuple[float, ...]:
+        """Return the loss on the ray, its slope, and more if a kernel finds that."""
         scores, offsets, direction, speeds = ray
-        margins = self.margins(len(offsets))
-        parts = map_blocks(
-            lambda i: kernel(
-                scores[i], offsets, direction[i], speeds, step, y[i], weights[i], margins
-            ),
-            len(y),
-            width=len(offsets),
-        )
-        return add_up(parts)
+        rule = (offsets, speeds, step, self.margins(len(offsets)))
+        return add_up(map_arrays(partial(self._sum_on_ray, rule), scores, direction, y, weights))
 
     def _mean_costs(self, y: Indices, slopes: Matrix, weights: Vector) -> float:
         """Return the weighted sum of the mean costs of shares."""
-        margins = self.margins(slopes.shape[1])
-        parts = map_blocks(
-            lambda i: mean_margin(slopes[i], y[i], weights[i], margins),
-            len(y),
-            width=slopes.shape[1],
-        )
-        return float(total(parts))
+        mean = partial(mean_margin, self.margins(slopes.shape[1]))
+        return float(total(map_arrays(mean, slopes, y, weights)))
 
     def __repr__(self) -> str:
         costs = "" if self.costs is None else f"costs of {len(self.costs)} classes"
@@ -247,28 +238,19 @@ class Softmax(MulticlassLoss):
     margin = 0.0
     temperature = 1.0
     smooth = True
-
-    def _best_offsets(self, data: Scores, start: Vector | None, accuracy: float) -> BestOffsets:
-        return smooth_offsets(data, start, accuracy)
+    _best_offsets = staticmethod(smooth_offsets)
+    _sum_on_ray = staticmethod(softmax_on_ray)
 
     def conjugate(self, y: Indices, slopes: Matrix, weights: Vector) -> float:
         """Return the weighted sum of the conjugates at the examples' slopes: minus the entropy."""
-        parts = map_blocks(
-            lambda i: minus_entropy(slopes[i], y[i], weights[i]), len(y), width=slopes.shape[1]
-        )
-        entropy = float(total(parts))
+        entropy = float(total(map_arrays(minus_entropy, slopes, y, weights)))
         return entropy if self.costs is None else entropy - self._mean_costs(y, slopes, weights)
-
-    def on_ray(self, y: Indices, ray: Ray, weights: Vector, step: float) -> tuple[float, float]:
-        """Return the loss on the ray at ``step``, and its derivative by the step."""
-        value, slope, _ = self._sums(softmax_on_ray, y, ray, weights, step)
-        return value, slope
 
     def minimize_on_ray(self, y: Indices, ray: Ray, weights: Vector, extra: Quadratic) -> float:
         """Return the ``k >= 0`` that minimizes the loss on the ray plus ``extra(k)``."""
 
         def derivatives(step: float) -> tuple[float, float]:
-            _, first, second = self._sums(softmax_on_ray, y, ray, weights, step)
+            _, first, second = self._sums(y, ray, weights, step)
             return first + extra.slope + extra.curvature * step, second + extra.curvature
 
         return find_root(derivatives)
@@ -287,20 +269,14 @@ class CrammerSinger(MulticlassLoss):
 
     margin = 1.0
     temperature = 1e-300  # so cold that only exact ties are shared
-
-    def _best_offsets(self, data: Scores, start: Vector | None, accuracy: float) -> BestOffsets:
-        return sharp_offsets(data, start, accuracy)
+    _best_offsets = staticmethod(sharp_offsets)
+    _sum_on_ray = staticmethod(hinge_on_ray)
 
     def conjugate(self, y: Indices, slopes: Matrix, weights: Vector) -> float:
         """Return the weighted sum of the conjugates at the examples' slopes."""
         if self.costs is not None:
             return -self._mean_costs(y, slopes, weights)
         return product_over(weights, slopes[np.arange(len(y)), y])
-
-    def on_ray(self, y: Indices, ray: Ray, weights: Vector, step: float) -> tuple[float, float]:
-        """Return the loss on the ray at ``step``, and its derivative by the step."""
-        value, slope = self._sums(hinge_on_ray, y, ray, weights, step)
-        return value, slope
 
     def minimize_on_ray(self, y: Indices, ray: Ray, weights: Vector, extra: Quadratic) -> float:
         """Return the ``k >= 0`` that minimizes the loss on the ray plus ``extra(k)``."""

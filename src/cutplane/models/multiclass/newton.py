@@ -14,6 +14,7 @@ have too much to those that lack some.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Annotated, ClassVar, cast
 
 import numpy as np
@@ -21,14 +22,14 @@ import numpy as np
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.blocks import total
 from cutplane.compute.products import dot
-from cutplane.compute.threads import map_blocks
+from cutplane.compute.threads import map_arrays
 from cutplane.core.policies.bmrm import OnSegment
 from cutplane.core.protocols import Plane, Point, Quadratic
 from cutplane.core.search import minimize_roughly
 from cutplane.core.solver import Solver, Step
 from cutplane.core.state import Problem, Run
 from cutplane.models.multiclass.ascent import ClassAscent
-from cutplane.models.multiclass.curvature import Curvature, Spectrum, pulled_back, shares_on_ray
+from cutplane.models.multiclass.curvature import Curvature, Spectrum, column_sums, shares_on_ray
 from cutplane.models.multiclass.losses import class_loss
 from cutplane.models.multiclass.offsets import Repair, fill_slopes, make_slopes, sums_of_pairs
 from cutplane.risks import ScoredRisk
@@ -167,12 +168,12 @@ class ClassNewton(RoundedSteps[ClassNewtonState]):
         risk, spectrum, d = self._risk, own.spectrum, len(own.spectrum.mean)
         intercept, repair = risk.minimizes_intercept, None
         slopes = np.empty_like(own.shares)
-        map_blocks(
-            lambda i: fill_slopes(own.shares[i], risk.y[i], risk.weights[i], slopes[i]),
-            len(slopes),
-            width=slopes.shape[1],
-        )
-        own.gradient = pulled_back(risk.map, spectrum.mean, slopes, with_sums=intercept)
+        map_arrays(fill_slopes, own.shares, risk.y, risk.weights, slopes)
+        own.gradient = risk.map.pullback(slopes).reshape(-1, d)
+        if intercept:
+            sums = column_sums(slopes)
+            by_coefficient = own.gradient - np.outer(sums, spectrum.mean)
+            own.gradient = np.column_stack([by_coefficient, sums])
         slope = own.gradient[:, :d].copy()
         own.gradient[:, :d] += self._lam * own.w.reshape(-1, d)
         own.said = 0.0
@@ -202,13 +203,7 @@ class ClassNewton(RoundedSteps[ClassNewtonState]):
             offset = -self._loss.conjugate(risk.y, self._slopes(shares), risk.weights)
             return offset, offset
         # The conjugate is linear in the shares: all of it is in the sums for pairs of classes.
-        sums = total(
-            map_blocks(
-                lambda i: sums_of_pairs(own.shares[i], risk.y[i], risk.weights[i]),
-                len(own.shares),
-                width=k,
-            )
-        )
+        sums = total(map_arrays(sums_of_pairs, own.shares, risk.y, risk.weights))
         margins = self._margins * (1.0 - np.eye(k))
         offset = float(np.vdot(margins, sums))
         if repair is None:
@@ -217,23 +212,18 @@ class ClassNewton(RoundedSteps[ClassNewtonState]):
 
     def _slopes(self, shares: Matrix) -> Matrix:
         """Turn shares into slopes."""
-        y = self._risk.y
-        map_blocks(lambda i: make_slopes(shares[i], y[i]), len(y), width=shares.shape[1])
+        map_arrays(make_slopes, shares, self._risk.y)
         return shares
 
     def _on_ray(
         self, own: ClassNewtonState, direction: Matrix, speeds: Vector, step: float, shares: Matrix
     ) -> tuple[float, float]:
         """Set the shares after a step; return the smoothed loss there, and its slope."""
-        risk = self._risk
-        parts = map_blocks(
-            lambda i: shares_on_ray(
-                own.scores[i], own.offsets, direction[i], speeds, step, risk.y[i], risk.weights[i],
-                self._margins, own.centers[i], own.width, shares[i],
-            ),
-            len(risk.y),
-            width=len(own.offsets),
-        )  # fmt: skip
+        risk, rule = self._risk, (own.offsets, speeds, step, self._margins)
+        parts = map_arrays(
+            partial(shares_on_ray, rule, own.width),
+            *(own.scores, direction, risk.y, risk.weights, own.centers, shares),
+        )
         values, slopes = zip(*parts, strict=True)
         return sum(values), sum(slopes)
 

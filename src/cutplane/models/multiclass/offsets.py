@@ -35,12 +35,14 @@ from numpy.typing import NDArray
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.blocks import add_up, joined, placing, rows_in_all, total
 from cutplane.compute.compiled import njit
-from cutplane.compute.threads import map_blocks, map_parts
+from cutplane.compute.threads import map_arrays, map_parts
 from cutplane.losses.smooth import exp_minus, log
 
 Indices = NDArray[np.int64]
 Logits: TypeAlias = tuple[Vector, Vector, Matrix, float]
 """How scores become logits: offsets and shifts of the classes, margins and temperature."""
+Motion: TypeAlias = tuple[Vector, Vector, float, Matrix]
+"""Offsets of the classes on a ray, their speeds, how far to go, and margins."""
 
 # exp(-40) is 4e-18: beside the largest term, which is 1, such terms are not seen.
 _NEGLIGIBLE = -40.0
@@ -69,7 +71,7 @@ def _set_logits(scores: Matrix, i: int, own: int, rule: Logits, logits: Vector) 
 
 
 @njit(cache=True, nogil=True)
-def fill_shares(scores: Matrix, y: Indices, rule: Logits, shares: Matrix) -> None:
+def fill_shares(rule: Logits, scores: Matrix, y: Indices, shares: Matrix) -> None:
     """Set each row of ``shares`` to the exponentials of the logits, scaled to sum to one."""
     for i in range(len(y)):
         row = shares[i]
@@ -139,15 +141,10 @@ def sums_of_pairs(shares: Matrix, y: Indices, weights: Vector) -> Matrix:
 @njit(cache=True, nogil=True)
 def fill_slopes(shares: Matrix, y: Indices, weights: Vector, slopes: Matrix) -> None:
     """Set the slopes of shares, as `make_slopes` makes them, times the weights of the examples."""
+    slopes[:] = shares
+    make_slopes(slopes, y)
     for i in range(len(y)):
-        for j in range(shares.shape[1]):
-            slopes[i, j] = shares[i, j]
-        slopes[i, y[i]] = 0.0
-        others = 0.0
-        for j in range(shares.shape[1]):
-            others += slopes[i, j]
-        slopes[i, y[i]] = -others
-        for j in range(shares.shape[1]):
+        for j in range(slopes.shape[1]):
             slopes[i, j] *= weights[i]
 
 
@@ -256,10 +253,10 @@ def largest(v: Vector) -> float:
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 def softmax_on_ray(
-    scores: Matrix, offsets: Vector, direction: Matrix, speeds: Vector, step: float,
-    y: Indices, weights: Vector, margins: Matrix,
-) -> tuple[float, float, float]:  # fmt: skip
+    rule: Motion, scores: Matrix, direction: Matrix, y: Indices, weights: Vector
+) -> tuple[float, float, float]:
     """Return the softmax loss at ``scores + step * direction``, and its derivatives by the step."""
+    offsets, speeds, step, margins = rule
     value, first, second = 0.0, 0.0, 0.0
     n_classes = len(offsets)
     v, speed, part = np.empty(n_classes), np.empty(n_classes), np.empty(n_classes)
@@ -311,7 +308,7 @@ def minus_entropy(slopes: Matrix, y: Indices, weights: Vector) -> float:
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
-def mean_margin(slopes: Matrix, y: Indices, weights: Vector, margins: Matrix) -> float:
+def mean_margin(margins: Matrix, slopes: Matrix, y: Indices, weights: Vector) -> float:
     """Return the weighted sum of the mean margins of shares, given the slopes ``P - e_y``."""
     total = 0.0
     for i in range(len(y)):
@@ -326,10 +323,10 @@ def mean_margin(slopes: Matrix, y: Indices, weights: Vector, margins: Matrix) ->
 
 @njit(cache=True, nogil=True)
 def hinge_on_ray(
-    scores: Matrix, offsets: Vector, direction: Matrix, speeds: Vector, step: float,
-    y: Indices, weights: Vector, margins: Matrix,
-) -> tuple[float, float]:  # fmt: skip
+    rule: Motion, scores: Matrix, direction: Matrix, y: Indices, weights: Vector
+) -> tuple[float, float]:
     """Return the loss of Crammer and Singer at ``scores + step * direction``, and its slope."""
+    offsets, speeds, step, margins = rule
     value, slope = 0.0, 0.0
     n_classes = len(offsets)
     v = np.empty(n_classes)
@@ -399,9 +396,7 @@ class Scores(NamedTuple):
 
 def smooth_offsets(data: Scores, start: Vector | None, accuracy: float) -> BestOffsets:
     """Return the best offsets at temperature 1; parameters as in `sharp_offsets`."""
-    if start is None and (few := _few(data)) is not None:
-        with placing(None):  # everybody has the same few
-            start = smooth_offsets(few, None, _ROUGH).offsets
+    start = _roughly(smooth_offsets, data) if start is None else start
     search = _Cooling(data, start)
     if search.temperature > 1.0:
         search.begin_colder(coldest=1.0)
@@ -421,9 +416,7 @@ def sharp_offsets(data: Scores, start: Vector | None, accuracy: float) -> BestOf
     ``accuracy`` is how far from the best the offsets may be, and the shares below them, as a share
     of the loss. ``start`` are offsets that should be near; None if nothing is known.
     """
-    if start is None and (few := _few(data)) is not None:
-        with placing(None):  # everybody has the same few
-            start = sharp_offsets(few, None, _ROUGH).offsets
+    start = _roughly(sharp_offsets, data) if start is None else start
     search = _Cooling(data, start)
     coldest = _COLDEST * search.temperature
     search.begin_colder(coldest=coldest)
@@ -440,21 +433,20 @@ def sharp_offsets(data: Scores, start: Vector | None, accuracy: float) -> BestOf
         search.cool(coldest=coldest)
 
 
-def _few(data: Scores) -> Scores | None:
-    """Return a few of many examples, to start with; None if they are few, or would lack a class."""
+def _roughly(
+    find: Callable[[Scores, Vector | None, float], BestOffsets], data: Scores
+) -> Vector | None:
+    """Return the offsets of a few of many examples; None if they are few, or would lack a class."""
     scores, y, weights, margins = data
     stride = rows_in_all(len(y)) // _ENOUGH
     if stride < 4:
         return None
-    parts = map_blocks(
-        lambda i: (scores[i][::stride], y[i][::stride], weights[i][::stride]),
-        len(y),
-        width=scores.shape[1],
-    )
+    parts = map_arrays(lambda *each: tuple(part[::stride] for part in each), scores, y, weights)
     few_scores, few_y, few_weights = joined(parts)
-    some = Scores(few_scores, few_y, few_weights, margins)
-    masses = np.bincount(some.y, weights=some.weights, minlength=scores.shape[1])
-    return some if masses.all() else None
+    if not np.bincount(few_y, weights=few_weights, minlength=scores.shape[1]).all():
+        return None
+    with placing(None):  # everybody has the same few
+        return find(Scores(few_scores, few_y, few_weights, margins), None, _ROUGH).offsets
 
 
 class _Cooling:
@@ -470,10 +462,8 @@ class _Cooling:
         self._base = self._shifts if start is None else start
         self._warmer: tuple[float, Vector] | None = None
         self._steps = 0
-        sizes = map_blocks(
-            lambda i: float(np.abs(data.scores[i]).mean(axis=0).mean()) * len(data.y[i]),
-            len(data.y),
-            width=data.scores.shape[1],
+        sizes = map_arrays(
+            lambda part: float(np.abs(part).mean(axis=0).mean()) * len(part), data.scores
         )
         size = float(total(sizes)) / rows_in_all(len(data.y))
         self.temperature = 0.5 * (size + float(data.margins.max()))
@@ -556,8 +546,8 @@ class _Cooling:
 
     def _forget_decisions(self) -> None:
         scores, y, weights, margins = self._data
-        self._undecided = map_blocks(
-            lambda i: Scores(scores[i], y[i], weights[i], margins), len(y), width=scores.shape[1]
+        self._undecided = map_arrays(
+            lambda scores, y, weights: Scores(scores, y, weights, margins), scores, y, weights
         )
         self._decided = (0.0, 0.0, np.zeros_like(self._base))
 
@@ -632,16 +622,10 @@ class Repair(NamedTuple):
     def apply(self, shares: Matrix) -> None:
         """Change the shares of examples in place."""
         if self.dropped.any():
-            map_blocks(
-                lambda i: move_shares(shares[i], self.dropped, self.lacking),
-                len(shares),
-                width=shares.shape[1],
-            )
+            map_arrays(lambda part: move_shares(part, self.dropped, self.lacking), shares)
 
 
 def repaired(shares: Matrix, y: Indices, weights: Vector) -> Matrix:
     """Change shares in place so that each class has the weight of its examples, and return them."""
-    width = shares.shape[1]
-    parts = map_blocks(lambda i: class_sums(shares[i], y[i], weights[i]), len(y), width=width)
-    Repair.of(*add_up(parts)).apply(shares)
+    Repair.of(*add_up(map_arrays(class_sums, shares, y, weights))).apply(shares)
     return shares

@@ -128,7 +128,12 @@ class Judged:
         )
         self.starts, self.positions = queries.starts, queries.positions
         self.relevance = y[self.documents]
-        self.grades = self._grades(queries.numbers[self.documents])
+        # Grades are counted from the end, where the least relevant document of a query stands.
+        query = queries.numbers[self.documents][::-1]
+        first = np.diff(query, prepend=-1) != 0
+        rises = np.cumsum(first | (np.diff(self.relevance[::-1], prepend=0.0) != 0.0))
+        before = rises[first] - 1
+        self.grades: NDArray[np.int64] = (rises - before[np.cumsum(first) - 1])[::-1].copy()
         self.weights = queries.weights_of(weights)
 
     def means(self, values: Vector) -> Vector:
@@ -140,15 +145,6 @@ class Judged:
         lengths = np.diff(np.append(begins, len(values)))
         means: Vector = np.add.reduceat(values, begins) / lengths
         return np.repeat(means, lengths)
-
-    def _grades(self, query: NDArray[np.int64]) -> NDArray[np.int64]:
-        # Counted from the end, where the least relevant document of a query stands.
-        y, query = self.relevance[::-1], query[::-1]
-        first = np.diff(query, prepend=-1) != 0
-        rises = np.cumsum(first | (np.diff(y, prepend=0.0) != 0.0))
-        before = rises[first] - 1
-        grades: NDArray[np.int64] = rises - before[np.cumsum(first) - 1]
-        return grades[::-1].copy()
 
 
 def gains_of(relevance: Vector) -> Vector:
@@ -198,7 +194,13 @@ class Competition:
         self._alone = placed() is None
         if not self._alone:
             self._invite(queries)
-        self._homes = self._queries_by_block()
+        # For each block here the queries whose first document is in it, in that order.
+        first = np.full(len(self.queries), np.iinfo(np.int64).max)
+        np.minimum.at(first, self.queries.numbers, self.rows)
+        order, rows = np.argsort(first), self.rows
+        ends = map_blocks(lambda i: (rows[i.start], rows[i.stop - 1] + 1), self.n_here)
+        edges = np.searchsorted(first[order], np.array(ends))
+        self._homes = [order[begin:end] for begin, end in edges.tolist()]
 
     def _invite(self, own: Queries) -> None:
         """Find the documents elsewhere of queries that have one here."""
@@ -233,16 +235,6 @@ class Competition:
             for own, found in zip(vectors, everywhere, strict=True)
         ]
 
-    def _queries_by_block(self) -> list[NDArray[np.int64]]:
-        """Return for each block here the queries whose first document is in it, in that order."""
-        first = np.full(len(self.queries), np.iinfo(np.int64).max)
-        np.minimum.at(first, self.queries.numbers, self.rows)
-        order = np.argsort(first)
-        rows = self.rows
-        ends = map_blocks(lambda i: (rows[i.start], rows[i.stop - 1] + 1), self.n_here)
-        edges = np.searchsorted(first[order], np.array(ends))
-        return [order[begin:end] for begin, end in edges.tolist()]
-
     def sums(self, *of_queries: Vector) -> tuple[float, ...]:
         """Return the sums over all queries of vectors with a number for each of those here."""
         parts = [tuple(float(v[own].sum()) for v in of_queries) for own in self._homes]
@@ -274,14 +266,6 @@ class _Last(NamedTuple):
     scores: Vector
     place: Vector
     evaluated: Evaluated
-
-    def is_for(self, prepared: _Prepared, scores: Vector) -> bool:
-        """Whether nothing new would come out; members of a team all say the same."""
-        if self.prepared is not prepared:
-            return False
-        if placed() is not None:  # others' scores may differ where those here do not
-            return self.place is scores
-        return np.array_equal(self.scores, scores)
 
 
 class RankingLoss(Loss):
@@ -355,10 +339,15 @@ class RankingLoss(Loss):
     def evaluate(self, y: Vector, scores: Vector, weights: Vector) -> Evaluated:
         """Return the loss and its tangent; the last ones are kept, since a point asks for both."""
         prepared, last = self._prepare(y, weights), self._last
-        if last is None or not last.is_for(prepared, scores):
-            found = self._evaluate(prepared, *prepared.competition.with_guests(scores))
-            self._last = last = _Last(prepared, scores.copy(), scores, found)
-        return last.evaluated
+        if last is not None and last.prepared is prepared:
+            same = last.place is scores  # all members say the same
+            if placed() is None:  # else scores elsewhere may differ where those here do not
+                same = np.array_equal(last.scores, scores)
+            if same:
+                return last.evaluated
+        found = self._evaluate(prepared, *prepared.competition.with_guests(scores))
+        self._last = _Last(prepared, scores.copy(), scores, found)
+        return found
 
     def _prepare(self, y: Vector, weights: Vector) -> _Prepared:
         """Return what depends on targets and weights only; kept, since they rarely change."""

@@ -13,7 +13,7 @@ from cutplane.compute.arrays import Matrix, Vector, is_dask
 from cutplane.estimators.callbacks import Attributes
 from cutplane.estimators.description import Description, Reads, Targets
 from cutplane.estimators.estimator import by_parts, estimator
-from cutplane.estimators.fit import Examples, Plan, fit_plan, fitting
+from cutplane.estimators.fit import fit_plan, fitting
 from cutplane.estimators.linear import Penalized
 from cutplane.losses import RANKING, RankingLoss
 from cutplane.models.ranking.loss import Queries, is_missing
@@ -123,7 +123,13 @@ class LinearRanker(Penalized):
             raise ValueError("nothing to rank: there is only 1 sample")
         queries = _queries(_qid_of(qid, group, n_documents), n_documents)
         examples.metadata["qid"] = queries.names[queries.numbers]
-        fit_plan(self, self._plan_for(examples, queries))
+        rows, weights = self._rows(examples.X), examples.weights
+        loss = cast(RankingLoss, self.loss_function()).for_queries(queries)
+        risk = ScoredRisk(rows, examples.y, loss, weights=weights, intercept=False)
+        loss.check_judgements(risk.y, risk.weights)
+        self.n_queries_ = len(queries)
+        advice = "try loss='pairwise'" if self.loss == "ndcg" else "try a smaller lam"
+        fit_plan(self, replace(self._plan_of(examples, [risk]), advice=advice))
         return self
 
     def _fit_queries(self, X: Any, y: Any, qid: Any, group: Any, sample_weight: Any) -> None:
@@ -180,17 +186,6 @@ class LinearRanker(Penalized):
         unused = super()._unused()
         unused.pop("k", None)  # `score` has a use for it
         return unused
-
-    def _plan_for(self, examples: Examples, queries: Queries) -> Plan:
-        rows, weights = self._rows(examples.X), examples.weights
-        loss = cast(RankingLoss, self.loss_function()).for_queries(queries)
-        risk = ScoredRisk(rows, examples.y, loss, weights=weights, intercept=False)
-        loss.check_judgements(risk.y, risk.weights)
-        self.n_queries_ = len(queries)
-        return replace(
-            self._plan_of(examples, [risk]),
-            advice="try loss='pairwise'" if self.loss == "ndcg" else "try a smaller lam",
-        )
 
     def _model(self, coef: Matrix, intercept: Vector) -> Attributes:
         return {"coef_": coef[0], "intercept_": 0.0, "n_queries_": self.n_queries_}
