@@ -60,7 +60,7 @@ def test_kernels_equal_their_plain_twins(seed, scale):
     step = 0.7
     there = -y * expit(-y * (scores + step * direction))
     bend = np.abs(there) * expit(y * (scores + step * direction))
-    first, second, found_size = kernels.along(y, scores, direction, weights, step)
+    first, second, found_size = kernels.along(step, (y, scores, weights, direction))
     size = weights @ np.abs(there * direction)
     same(found_size, size)
     assert first == pytest.approx(weights @ (there * direction), rel=1e-14, abs=1e-14 * size)

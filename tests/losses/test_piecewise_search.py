@@ -106,13 +106,14 @@ def test_a_step_that_hits_a_flat_stretch_leaves_few_examples_to_search():
     scores = np.arange(1000.0) - 499.5
     y, weights = np.zeros(1000), np.full(1000, 1e-3)
     ray = piecewise.Profile(Absolute().kind, piecewise.MovingScores(y, scores, weights, 1.0))
-    slope, size = ray.derivative(-10.0)
-    bracket = piecewise.Bracket(ray, -10.0, slope, 1e-14)
+    slope, size, _ = ray.derivative(-10.0)
+    bracket = piecewise.Bracket(ray, 1e-14, -10.0, slope)
     assert abs(bracket.narrow(0.2)) <= 1e-14
-    piecewise.close_around(bracket, 0.2, size)
+    bracket.close_around(0.2, size)
     assert bracket.lo < -0.5
     assert bracket.hi > 0.5
-    assert len(ray.events_between(bracket.lo, bracket.hi)[0]) <= 40
+    (events,) = ray.moving.map(piecewise.events_between, ray.kind, bracket.lo, bracket.hi)
+    assert len(events[0]) <= 40
     assert Absolute().minimize_offset(y, scores, weights).offset == pytest.approx(0.0, abs=1e-12)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from cutplane.core.certificate import Certificate, Record
 from cutplane.estimators.description import Targets
+from cutplane.estimators.estimator import of_problems
 from cutplane.estimators.lams import standard_errors
 from cutplane.io.labels import plain_label, show_label
 from cutplane.io.traces import bounds_to_json
@@ -33,8 +34,7 @@ class Fit:
     @property
     def certificates(self) -> list[Certificate]:
         """One certificate a problem."""
-        found = self.estimator.certificate_
-        return found if isinstance(found, list) else [found]
+        return of_problems(self.estimator, "certificate_")
 
     @property
     def all_counts(self) -> dict[str, int]:
@@ -72,8 +72,7 @@ class Fit:
     @property
     def histories(self) -> list[list[Record]]:
         """One history a problem."""
-        found: Any = self.estimator.history_
-        return found if isinstance(self.estimator.certificate_, list) else [found]
+        return of_problems(self.estimator, "history_")
 
     @property
     def certificate(self) -> Certificate:

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from cutplane.compute.arrays import Matrix, Vector, require_in_memory
-from cutplane.compute.blocks import added, rows_in_all
+from cutplane.compute.blocks import added, bounds_here, rows_in_all
 from cutplane.compute.compiled import REORDER, njit
 from cutplane.compute.mapped import in_memory, require_same
 from cutplane.compute.threads import count_blocks, default_threads
@@ -41,7 +41,6 @@ from cutplane.data.rows import (
     Indices,
     Kernels,
     Rows,
-    ScoreMap,
     StoredRows,
     most_dense_sums,
     most_sparse_sums,
@@ -354,21 +353,46 @@ def add_sparse(csr: Entries, curvatures: Vector, rows: Indices, out: Matrix) -> 
             out[a, a] += 0.5 * scaled * values[k]
 
 
-class DenseRows(StoredRows):
-    """A matrix of float32 or float64 of which every number is stored."""
+def _add_columns(columns: NDArray[Any], curvatures: Vector, rows: Indices, out: Matrix) -> None:
+    add_dense(columns.T, curvatures, rows, out)
 
-    def __init__(
-        self, X: NDArray[Any], stored: NDArray[Any], *, most_sums: int, n_threads: int
-    ) -> None:
-        self.X = read_only(X)
+
+_BY_ROWS = Kernels(row_scores, row_pullback, row_class_scores, row_class_pullback, add_dense)
+_BY_COLUMNS = Kernels(
+    column_scores, column_pullback, column_class_scores, column_class_pullback, _add_columns
+)
+
+
+class DenseRows(StoredRows):
+    """A matrix of float32 or float64 of which every number is stored.
+
+    It is C-contiguous or, if it is stored by columns, Fortran-contiguous; then the kernels see its
+    transpose. Of a matrix stored by rows, those whose slope is exactly zero are not read by
+    :meth:`pullback`: after a hinge loss that is most of them. An infinity or NaN in such a row does
+    not show in the result.
+    """
+
+    def __init__(self, X: NDArray[Any], *, by_columns: bool, n_threads: int) -> None:
+        self.X, self._by_columns = read_only(X), by_columns
+        self.layout = "dense, by columns" if by_columns else "dense"
+        self.kernels = _BY_COLUMNS if by_columns else _BY_ROWS
+        n_rows, n_features = rows_in_all(X.shape[0]), X.shape[1]
+        # Long pieces of a column stream best, but a short matrix needs a few blocks as well.
+        long_pieces = max(n_rows // (COLUMN_TILE // 2), min(32, n_rows // 512))
         super().__init__(
-            read_only(stored),
+            self.X.T if by_columns else self.X,
             X.shape,
-            rows_in_all(X.shape[0]) * X.shape[1],
-            most_sums=most_sums,
-            gram_work=X.shape[1] * X.shape[1] // 8,
+            n_rows * n_features,
+            most_sums=long_pieces if by_columns else most_dense_sums(n_rows),
+            gram_work=n_features * n_features // 8,
             n_threads=n_threads,
         )
+
+    def part(self, examples: Examples) -> DenseRows:
+        """Return some of the rows: a view of a slice if they are stored by rows, else a copy."""
+        some = self.X[examples]
+        some = np.asfortranarray(some) if self._by_columns else np.ascontiguousarray(some)
+        return DenseRows(some, by_columns=self._by_columns, n_threads=self.n_threads)
 
     def identity(self) -> tuple[Any, ...]:
         """Return the matrix: neither blocks nor threads change it, nor the order in memory."""
@@ -399,58 +423,6 @@ class DenseRows(StoredRows):
         """Return values, columns and starts of rows in CSR, without the zeros: a copy."""
         X = csr_array(self.X)
         return read_only(X.data), read_only(X.indices), read_only(X.indptr)
-
-
-class RowMajor(DenseRows):
-    """A C-contiguous matrix.
-
-    Rows whose slope is exactly zero are not read by :meth:`pullback`: after a hinge loss that is
-    most of them. An infinity or NaN in such a row does not show in the result.
-    """
-
-    layout = "dense"
-    kernels = Kernels(
-        row_scores,
-        row_pullback,
-        row_class_scores,
-        row_class_pullback,
-        add_dense,
-    )
-
-    def __init__(self, X: NDArray[Any], *, n_threads: int) -> None:
-        most_sums = most_dense_sums(rows_in_all(X.shape[0]))
-        super().__init__(X, X, most_sums=most_sums, n_threads=n_threads)
-
-    def part(self, examples: Examples) -> RowMajor:
-        """Return some of the rows: a view of a slice, else a copy."""
-        return RowMajor(np.ascontiguousarray(self.X[examples]), n_threads=self.n_threads)
-
-
-def _add_columns(columns: NDArray[Any], curvatures: Vector, rows: Indices, out: Matrix) -> None:
-    add_dense(columns.T, curvatures, rows, out)
-
-
-class ColumnMajor(DenseRows):
-    """A Fortran-contiguous matrix; the kernels see its transpose."""
-
-    layout = "dense, by columns"
-    kernels = Kernels(
-        column_scores,
-        column_pullback,
-        column_class_scores,
-        column_class_pullback,
-        _add_columns,
-    )
-
-    def __init__(self, X: NDArray[Any], *, n_threads: int) -> None:
-        # Long pieces of a column stream best, but a short matrix needs a few blocks as well.
-        n_rows = rows_in_all(X.shape[0])
-        most = max(n_rows // (COLUMN_TILE // 2), min(32, n_rows // 512))
-        super().__init__(X, X.T, most_sums=most, n_threads=n_threads)
-
-    def part(self, examples: Examples) -> ColumnMajor:
-        """Return a copy of some of the rows."""
-        return ColumnMajor(np.asfortranarray(self.X[examples]), n_threads=self.n_threads)
 
 
 @njit(cache=True, nogil=True, fastmath=REORDER)
@@ -524,10 +496,7 @@ def csr_class_pullback(
     n_classes = slopes.shape[1]
     for block in range(first, last):
         total = sums[block]
-        # Plain loops: assignments to slices take a second each to compile.
-        for j in range(total.shape[0]):
-            for k in range(n_classes):
-                total[j, k] = 0.0
+        _clear(total)
         for i in range(bounds[block], bounds[block + 1]):
             s, used = slopes[i], False
             for k in range(n_classes):
@@ -555,13 +524,7 @@ class CompressedRows(StoredRows):
 
     layout = "CSR"
     sparse = True
-    kernels = Kernels(
-        csr_scores,
-        csr_pullback,
-        csr_class_scores,
-        csr_class_pullback,
-        add_sparse,
-    )
+    kernels = Kernels(csr_scores, csr_pullback, csr_class_scores, csr_class_pullback, add_sparse)
 
     def __init__(
         self,
@@ -588,7 +551,7 @@ class CompressedRows(StoredRows):
             gram_work=mean_length * mean_length // 2,
             n_threads=n_threads,
         )
-        self._score_bounds = self.even_blocks(count_blocks(n_entries))
+        self._score_bounds = bounds_here(shape[0], count_blocks(n_entries))
 
     def identity(self) -> tuple[Any, ...]:
         """Return the matrix: neither blocks nor threads change it."""
@@ -765,33 +728,23 @@ def as_rows(X: Any, *, n_threads: int | None = None) -> Rows:
         raise ValueError(f"X must have two dimensions, got shape {X.shape}.")
     if sparse:
         X = X.tocsr()  # X itself if it is CSR
+    values = X.data if sparse else X
+    if values.dtype not in (np.float32, np.float64) or not values.dtype.isnative:
+        if np.iscomplexobj(values):
+            raise ValueError(f"X must be real, got {values.dtype}.")
+        # Big-endian float32 stays float32; everything else becomes float64.
+        values = values.astype(np.float32 if values.dtype == np.float32 else np.float64)
+    if sparse:
         return CompressedRows(
-            np.ascontiguousarray(_as_float(X.data)),
+            np.ascontiguousarray(values),
             np.ascontiguousarray(_as_signed(X.indices)),
             np.ascontiguousarray(_as_signed(X.indptr)),
             X.shape,
             n_threads=n_threads,
         )
-    X = _as_float(X)
-    if X.flags.f_contiguous and not X.flags.c_contiguous:
-        return ColumnMajor(X, n_threads=n_threads)
-    return RowMajor(np.ascontiguousarray(X), n_threads=n_threads)
-
-
-def rows_and_map(features: Any, *, n_threads: int | None = None) -> tuple[Rows, ScoreMap | None]:
-    """Return the rows of features, and the map to their scores if one is given."""
-    if isinstance(features, ScoreMap):
-        return features.rows, features
-    return as_rows(features, n_threads=n_threads), None
-
-
-def _as_float(values: NDArray[Any]) -> NDArray[Any]:
-    if values.dtype in (np.float32, np.float64) and values.dtype.isnative:
-        return values
-    if np.iscomplexobj(values):
-        raise ValueError(f"X must be real, got {values.dtype}.")
-    # Big-endian float32 stays float32; everything else becomes float64.
-    return values.astype(np.float32 if values.dtype == np.float32 else np.float64)
+    by_columns = values.flags.f_contiguous and not values.flags.c_contiguous
+    values = values if by_columns else np.ascontiguousarray(values)
+    return DenseRows(values, by_columns=by_columns, n_threads=n_threads)
 
 
 def _as_signed(indices: NDArray[Any]) -> NDArray[Any]:

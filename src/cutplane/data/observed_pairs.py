@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import copy
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import scipy.sparse
@@ -281,10 +281,9 @@ class ObservedPairs(PairMap):
         )
         return changed
 
-    def part(self, examples: Examples) -> ObservedPairs:
+    def part(self, examples: Examples) -> Self:
         """Return the map for some examples, with weights for the same pairs."""
-        part = copy(self)
-        part.rows = self.rows.part(examples)
+        part = super().part(examples)
         part.row_starts = chosen_entries(self.row_starts, examples)[0]
         common, rare = (_chosen(examples, *some) for some in (self._entries[:3], self._entries[3:]))
         part._entries = SplitEntries._make([*common, *rare])

@@ -21,8 +21,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from copy import copy
 from itertools import pairwise
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -35,7 +36,7 @@ from cutplane.compute.blocks import (
     total_of_rows,
     vector_blocks,
 )
-from cutplane.compute.mapped import MappedFile, files_of, is_mapped, require_same
+from cutplane.compute.mapped import MappedFile, files_of, require_same
 from cutplane.compute.products import dot, sum_over
 from cutplane.compute.threads import count_blocks, run_blocks
 
@@ -43,35 +44,6 @@ Indices = NDArray[np.int64]
 
 # Blocks are of rows, used or not, so that there must be some more than threads.
 _MOST_BLOCKS = 64
-
-
-def sum_over_rows(
-    kernel: Callable[[Indices, Matrix], None],
-    curvatures: Vector,
-    n_columns: int,
-    work_per_row: int,
-    n_rows: int,
-    n_threads: int,
-) -> Matrix:
-    """Return the sum of what ``kernel(rows, out)`` adds to the lower triangle, made symmetric.
-
-    The kernel adds half of what belongs on the diagonal. ``n_rows`` are there in all.
-    """
-    # The sums must not take more memory than a part of the rows, nor more time to add up.
-    affordable = n_rows // (64 * max(n_columns, 1))
-    n_blocks = count_blocks(n_rows * work_per_row, most=min(affordable, _MOST_BLOCKS))
-    n_blocks = max(n_blocks, least_blocks())
-    bounds = bounds_here(len(curvatures), n_blocks)
-    sums = np.zeros((len(bounds) - 1, n_columns, n_columns))
-
-    def task(first: int, last: int) -> None:
-        for block in range(first, last):
-            begin, end = bounds[block], bounds[block + 1]
-            kernel(begin + np.flatnonzero(curvatures[begin:end]), sums[block])
-
-    run_blocks(task, len(sums), n_threads=n_threads)
-    half = total_of_rows(sums)
-    return np.asarray(half + half.T)
 
 
 # This many blocks may have sums of their own, even if these take more memory than X.
@@ -225,28 +197,14 @@ class Rows(ABC):
         return f"{self.shape[0]} x {self.shape[1]} {self.layout}"
 
 
-class RowFacts(Protocol):
-    """What is known of features that may lie elsewhere: see `Rows`."""
+class RowFacts(NamedTuple):
+    """What is known of features that lie elsewhere: see `Rows`."""
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        """The numbers of examples and of features."""
-
-    @property
-    def n_entries(self) -> int:
-        """How many numbers are read in a pass."""
-
-    @property
-    def sparse(self) -> bool:
-        """Whether zeros are left out."""
-
-    @property
-    def second_derivatives(self) -> bool:
-        """Whether there are products for these."""
-
-    @property
-    def dual_steps(self) -> bool:
-        """Whether duals can be improved row by row."""
+    shape: tuple[int, int]
+    n_entries: int
+    sparse: bool
+    second_derivatives: bool
+    dual_steps: bool
 
 
 class Kernels(NamedTuple):
@@ -278,7 +236,7 @@ class StoredRows(Rows):
         How many threads each product may use.
     """
 
-    kernels: ClassVar[Kernels]
+    kernels: Kernels
     second_derivatives = True
     one_by_one = True
     dual_steps = True
@@ -295,17 +253,12 @@ class StoredRows(Rows):
     ) -> None:
         self.matrix, self.shape, self.n_entries = matrix, shape, n_entries
         self._gram_work = gram_work
-        arrays = matrix if isinstance(matrix, tuple) else (matrix,)
-        self.files = files_of(arrays)
-        self.on_disk = sum(a.nbytes for a in arrays if is_mapped(a)) > IN_CACHE
+        self.files = files_of(matrix if isinstance(matrix, tuple) else (matrix,))
+        self.on_disk = sum(file.n_bytes for file in self.files) > IN_CACHE
         # What is small enough for one block is not worth a second thread, however it is cut.
         self.n_threads = n_threads if count_blocks(n_entries) > 1 else 1
-        self._sum_bounds = self.even_blocks(count_blocks(n_entries, most=most_sums))
+        self._sum_bounds = bounds_here(shape[0], count_blocks(n_entries, most=most_sums))
         self._score_bounds = self._sum_bounds
-
-    def even_blocks(self, n_blocks: int) -> Bounds:
-        """Return the rows where blocks of as many rows begin, and where the last ends."""
-        return bounds_here(self.shape[0], n_blocks)
 
     def scores(self, w: Vector) -> Vector:
         """Return ``X w``."""
@@ -329,7 +282,7 @@ class StoredRows(Rows):
         """Return ``X W'``, one row an example and one column a class."""
         W = as_array(W, (len(W), self.shape[1]), "W")
         out = empty(self.shape[0], len(W))
-        bounds = self.even_blocks(count_blocks(self.n_entries * len(W)))
+        bounds = bounds_here(self.shape[0], count_blocks(self.n_entries * len(W)))
         # The kernels of sparse rows have the numbers of all classes side by side, by features.
         weights = np.ascontiguousarray(W.T) if self.sparse else W
         self._run(self.kernels.class_scores, bounds, weights, out)
@@ -337,8 +290,8 @@ class StoredRows(Rows):
 
     def class_pullback(self, slopes: Matrix) -> Matrix:
         """Return ``slopes' X``, one row a class and one column a feature."""
-        n_classes = slopes.shape[1]
-        bounds = self.even_blocks(class_sums(self.n_entries, self.shape[1], n_classes))
+        n_blocks = class_sums(self.n_entries, self.shape[1], slopes.shape[1])
+        bounds = bounds_here(self.shape[0], n_blocks)
         return total_of_rows(self.class_block_pullbacks(slopes, bounds))
 
     def class_block_pullbacks(self, slopes: Matrix, bounds: Bounds) -> NDArray[np.float64]:
@@ -352,19 +305,24 @@ class StoredRows(Rows):
     def weighted_gram(self, curvatures: Vector) -> Matrix:
         """Return ``X' diag(curvatures) X``."""
         curvatures = read_only(as_array(curvatures, self.shape[:1], "curvatures"))
+        n_rows, n_columns = rows_in_all(self.shape[0]), self.shape[1]
+        # The sums must not take more memory than a part of the rows, nor more time to add up.
+        affordable = n_rows // (64 * max(n_columns, 1))
+        n_blocks = count_blocks(n_rows * self._gram_work, most=min(affordable, _MOST_BLOCKS))
+        bounds = bounds_here(self.shape[0], max(n_blocks, least_blocks()))
+        sums = np.zeros((len(bounds) - 1, n_columns, n_columns))
 
-        def add(rows: Indices, out: Matrix) -> None:
-            require_same(self.files)
-            self.kernels.add_gram(self.matrix, curvatures, rows, out)
+        def task(first: int, last: int) -> None:
+            for block in range(first, last):
+                begin, end = bounds[block], bounds[block + 1]
+                rows = begin + np.flatnonzero(curvatures[begin:end])
+                require_same(self.files)
+                # Of the lower triangle, with half of what belongs on the diagonal.
+                self.kernels.add_gram(self.matrix, curvatures, rows, sums[block])
 
-        return sum_over_rows(
-            add,
-            curvatures,
-            n_columns=self.shape[1],
-            work_per_row=self._gram_work,
-            n_rows=rows_in_all(self.shape[0]),
-            n_threads=self.n_threads,
-        )
+        run_blocks(task, len(sums), n_threads=self.n_threads)
+        half = total_of_rows(sums)
+        return np.asarray(half + half.T)
 
     def _run(
         self, kernel: Callable[..., None], bounds: Bounds, factor: Matrix, out: NDArray[np.float64]
@@ -448,9 +406,11 @@ class ScoreMap(ABC):
     def pullback(self, slopes: NDArray[np.float64]) -> Vector:
         """Return the derivatives by the parameters, of a function with these by the scores."""
 
-    @abstractmethod
-    def part(self, examples: Examples) -> ScoreMap:
+    def part(self, examples: Examples) -> Self:
         """Return the map to the scores of some examples, of the same parameters."""
+        part = copy(self)
+        part.rows = self.rows.part(examples)
+        return part
 
     def plane(self, slopes: NDArray[np.float64], offset: float) -> tuple[Vector, float]:
         """Return slope and offset, by the parameters, of an affine function of the scores."""
@@ -497,10 +457,6 @@ class OneScore(ScoreMap):
         """Return ``X' slopes``."""
         return self.rows.pullback(slopes)
 
-    def part(self, examples: Examples) -> OneScore:
-        """Return the map for some examples."""
-        return OneScore(self.rows.part(examples))
-
 
 # Intercepts are the products of this and parameters, so that regularizing them has next to no
 # effect, for some more iterations (docs/decisions/2026-11-18-products.md).
@@ -539,10 +495,6 @@ class CenteredScore(ScoreMap):
     def plane(self, slopes: Vector, offset: float) -> tuple[Vector, float]:
         """Return slope and offset of an affine function of the scores."""
         return self.pullback(slopes), offset + sum_over(slopes) * self.constant
-
-    def part(self, examples: Examples) -> CenteredScore:
-        """Return the map for some examples: of the same parameters, so with the same mean."""
-        return CenteredScore(self.rows.part(examples), self.mean, self.constant)
 
     def intercepts(self, w: Vector) -> float:
         """Return the score for features of zero."""
@@ -602,10 +554,6 @@ class AllPairs(PairMap):
     def pullback(self, slopes: Matrix) -> Vector:
         """Return the derivatives by the weights."""
         return self.rows.class_pullback(slopes).ravel()
-
-    def part(self, examples: Examples) -> AllPairs:
-        """Return the map for some examples."""
-        return AllPairs(self.rows.part(examples), *self.score_shape)
 
     def block_pullbacks(self, slopes: Matrix, bounds: Bounds) -> NDArray[np.float64]:
         """Return the part of each block in `pullback`, one row a class."""
@@ -683,10 +631,6 @@ class CenteredColumns(ScoreMap):
         by_coef = self.rows.class_pullback(slopes) - np.outer(by_shift, self.mean)
         offset += dot(by_shift, self.constants)
         return np.concatenate([by_coef.ravel(), EASE * by_shift]), offset
-
-    def part(self, examples: Examples) -> CenteredColumns:
-        """Return the map for some examples: of the same parameters, so with the same mean."""
-        return CenteredColumns(self.rows.part(examples), self.constants, self.mean)
 
     def __str__(self) -> str:
         return f"{self.rows}, {len(self.constants)} outputs"

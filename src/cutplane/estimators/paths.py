@@ -318,13 +318,13 @@ class Path:
             f"{'lam':>9}  {'objective':>12}  {'lower bound':>12}  {'gap':>8}  {'status':<15}  "
             f"{'evaluations':>11}  {'planes':>6}  {'time':>8}"
         )
-        work = zip(self.evaluations, self.planes, self.seconds, strict=True)
         lines = (
             f"{lam:9.3g}  {known.objective:12.6g}  {known.lower_bound:12.6g}  "
             f"{known.relative_gap:8.2e}  {known.status:<15}  {evaluations:11}  {planes:6}  "
             f"{seconds:6.2f} s"
-            for lam, known, (evaluations, planes, seconds) in zip(
-                self.lams, self.certificates, work, strict=True
+            for lam, known, evaluations, planes, seconds in zip(
+                *(self.lams, self.certificates, self.evaluations, self.planes, self.seconds),
+                strict=True,
             )
         )
         return "\n".join([title, *lines])

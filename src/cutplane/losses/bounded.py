@@ -52,8 +52,6 @@ derivative of ``R``: as ``w`` moves, ``c`` moves so as to keep that example at i
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from functools import partial
 from typing import TypeAlias
 
 import numpy as np
@@ -63,11 +61,12 @@ from cutplane.compute.arrays import EPS, Matrix, Vector, positive
 from cutplane.compute.blocks import joined, rows_in_all, total
 from cutplane.compute.compiled import REORDER, njit
 from cutplane.compute.products import largest_size_over, sum_and_size_over, sum_over
-from cutplane.compute.threads import map_blocks
 from cutplane.core.protocols import Quadratic
-from cutplane.losses.loss import AtBestOffset, OffsetLoss, Task, moved
+from cutplane.losses.loss import OffsetLoss, Task
 from cutplane.losses.piecewise import Absolute, Block, Hinge, MovingScores, Piece, PiecewiseLoss
 
+Form: TypeAlias = tuple[int, Vector]
+"""What a loss is a function of, and its shape."""
 Reach: TypeAlias = tuple[bool, float, float]
 """Whether steps of either sign count, the typical step, and the farthest that counts."""
 
@@ -382,98 +381,71 @@ _TOO_FAR = 1e300
 _NOTHING = Quadratic(0.0, 0.0)
 
 
-@dataclass(frozen=True)
-class Line:
-    """The sum of losses along a ray, or along both directions of it.
+def lowest_step(
+    form: Form, moving: MovingScores, extra: Quadratic = _NOTHING, *, both: bool = False
+) -> float:
+    """Return the step that minimizes a sum of losses plus ``extra`` over ``k >= 0``.
 
-    With ``both`` sides the ray begins at minus infinity, where each loss is flat; its direction
-    must be 1 then.
+    With ``both``, over all ``k``: the ray begins at minus infinity, where each loss is flat; its
+    direction must be 1 then. Where the sum is lowest on a whole stretch, the step is the middle of
+    the first one; its finite end if it has no other.
     """
 
-    of: int
-    shape: Vector
-    moving: MovingScores
-    extra: Quadratic = _NOTHING
-    both: bool = False
+    def first_value(block: Block) -> float:
+        y, scores, weights, _ = block
+        return value_of(*form, y, np.full_like(scores, -math.inf) if both else scores, weights)
 
-    def first_value(self) -> float:
-        """Return the sum where the ray begins."""
-
-        def value(block: Block) -> float:
-            y, scores, weights, _ = block
-            if self.both:
-                scores = np.full_like(scores, -math.inf)
-            return value_of(self.of, self.shape, y, scores, weights)
-
-        return float(total(self.moving.map(value)))
-
-    def first_slope(self) -> float:
-        """Return the derivative of the sum right after the beginning."""
-        if self.both:
-            return 0.0
-        return float(total(self.moving.map(partial(begin, self.of, self.shape))))
-
-    def scale(self) -> float:
-        """Return the step of a typical corner."""
-        every = max(1, rows_in_all(len(self.moving.scores)) // _SAMPLE)
-        some = self.moving.map(lambda block: tuple(array[::every] for array in block))
-        y, scores, weights, along = joined(some)
-        typical = typical_step(self.of, self.shape, (y, scores, weights, along))
-        return min(max(typical, 1e-300), 1e300)
-
-
-def lowest_step(line: Line) -> float:
-    """Return the step that minimizes the sum plus ``extra`` over ``k >= 0``, or over all ``k``.
-
-    Where it is lowest on a whole stretch, the middle of the first one; its finite end if it has no
-    other.
-    """
-    value, slope = line.first_value(), line.first_slope() + line.extra.slope
-    farthest = min(_farthest(line, value), _TOO_FAR)
-    scale = line.scale()
-    reach = (line.both, scale, farthest)
-    table = _table(line, reach)
+    value = float(total(moving.map(first_value)))
+    slope = 0.0 if both else float(total(moving.map(begin, *form)))
+    slope += extra.slope
+    farthest = _TOO_FAR if both else min(_farthest(form[1], moving, extra, value), _TOO_FAR)
+    # A typical step to a corner.
+    every = max(1, rows_in_all(len(moving.scores)) // _SAMPLE)
+    y, scores, weights, along = joined(
+        moving.map(lambda block: tuple(array[::every] for array in block))
+    )
+    scale = min(max(typical_step(*form, (y, scores, weights, along)), 1e-300), 1e300)
+    reach, curvature = (both, scale, farthest), extra.curvature
+    table = _table(form, moving, reach)
     used = np.flatnonzero(table[:, COUNT])
-    if not used.size:
-        return 0.0 if line.both else _first_piece(slope, line.extra.curvature)
+    if not used.size:  # no corners
+        return -slope / curvature if not both and slope < 0.0 and curvature > 0.0 else 0.0
     table = table[used]
     ends, kept, step, lowest, slack = survey(
-        table, value, slope, line.extra.curvature, line.both, farthest, _ROUNDING
+        table, value, slope, curvature, both, farthest, _ROUNDING
     )
     if not kept.any():
         return step
     wanted = np.zeros(_N_BINS, dtype=np.bool_)
     wanted[used[kept]] = True
     from_step, to_step = float(table[kept, FIRST].min()), float(table[kept, LAST].max())
-    found = line.moving.map(
-        lambda moving: inside(line.of, line.shape, moving, reach, wanted, from_step, to_step)
+    steps, jumps = joined(
+        moving.map(lambda block: inside(*form, block, reach, wanted, from_step, to_step))
     )
-    steps, jumps = joined(found)
     order = np.argsort(steps, kind="stable")
     steps, jumps = steps[order], jumps[order]
-    curvature = line.extra.curvature
     best = step, lowest
     for k in np.flatnonzero(kept):
         start = int(np.searchsorted(steps, table[k, FIRST], side="left"))
         part = slice(start, int(np.searchsorted(steps, table[k, LAST], side="right")))
-        begin = float(table[k, FIRST]), float(ends[k, 0]), float(ends[k, 1])
-        best = sweep(begin, curvature, steps[part], jumps[part], best, slack)
+        first = float(table[k, FIRST]), float(ends[k, 0]), float(ends[k, 1])
+        best = sweep(first, curvature, steps[part], jumps[part], best, slack)
     step, _ = best
-    if curvature == 0.0 and line.extra.slope == 0.0:
+    if curvature == 0.0 and extra.slope == 0.0:
         step = _middle_of_flat(step, table, ends, steps, jumps, kept)
     return float(step)
 
 
-def _table(line: Line, reach: Reach) -> Matrix:
+def _table(form: Form, moving: MovingScores, reach: Reach) -> Matrix:
     """Return the sums of all bins."""
 
-    def tally(moving: Block) -> Matrix:
+    def tally(block: Block) -> Matrix:
         table = np.zeros((_N_BINS + 1, 6))
         table[:, FIRST], table[:, LAST] = math.inf, -math.inf
-        tally_bins(line.of, line.shape, moving, reach, table)
+        tally_bins(*form, block, reach, table)
         return table[:-1]
 
-    tables = line.moving.map(tally)
+    tables = moving.map(tally)
     table = np.empty((_N_BINS, 6))
     summed = [JUMPS, MOMENTS, FALLS, COUNT]
     table[:, summed] = total([each[:, summed] for each in tables])
@@ -482,28 +454,18 @@ def _table(line: Line, reach: Reach) -> Matrix:
     return table
 
 
-def _farthest(line: Line, value: float) -> float:
+def _farthest(shape: Vector, moving: MovingScores, extra: Quadratic, value: float) -> float:
     """Return a step beyond which the quadratic alone is above what the loss could fall."""
-    if line.both:
-        return math.inf
-    slope, curvature = line.extra.slope, line.extra.curvature
-    middle = float(line.shape[5])
-    ends = (
-        middle - line.shape[3] * (line.shape[1] - line.shape[0]),
-        middle + line.shape[4] * (line.shape[2] - line.shape[1]),
-    )
-    floor = min(middle, *map(float, ends)) * sum_over(line.moving.weights)
+    first, middle, last, falling, rising, height = shape.tolist()
+    ends = height - falling * (middle - first), height + rising * (last - middle)
+    floor = min(height, *ends) * sum_over(moving.weights)
     fall = max(value - floor, 0.0) * (1.0 + 1e-9)
+    slope, curvature = extra
     if curvature > 0.0:
         root = math.sqrt(slope * slope + 2.0 * curvature * fall)
         far = 2.0 * fall / (slope + root) if slope > 0.0 else (root - slope) / curvature
         return far * (1.0 + 1e-9)
     return fall / slope if slope > 0.0 else math.inf
-
-
-def _first_piece(slope: float, curvature: float) -> float:
-    """Return the lowest point of a function without corners."""
-    return -slope / curvature if slope < 0.0 and curvature > 0.0 else 0.0
 
 
 def _middle_of_flat(
@@ -562,7 +524,7 @@ class BrokenLine(OffsetLoss):
     """
 
     convex = False
-    in_blocks = True
+    loops = value_of, slopes
     finds_offsets = True
 
     def __init__(
@@ -576,19 +538,13 @@ class BrokenLine(OffsetLoss):
     ) -> None:
         self.task = task  # type: ignore[misc]  # broken lines serve both tasks
         self.of_residual = of == OF_RESIDUAL
-        self.kind: tuple[int, Vector] = (of, np.array([*corners, *slopes, middle]))
+        self.form: Form = (of, np.array([*corners, *slopes, middle]))
 
     def minimize_along(
         self, y: Vector, scores: Vector, direction: Vector, weights: Vector, extra: Quadratic
     ) -> float:
         """Return the ``k >= 0`` that minimizes ``loss(scores + k*direction) + extra(k)``."""
-        return lowest_step(Line(*self.kind, MovingScores(y, scores, weights, direction), extra))
-
-    def at_best_offset(
-        self, y: Vector, scores: Vector, weights: Vector, guess: float | None
-    ) -> AtBestOffset:
-        """Minimize the loss over a constant added to all scores; all are looked at, no guess."""
-        return self.minimize_offset(y, scores, weights)
+        return lowest_step(self.form, MovingScores(y, scores, weights, direction), extra)
 
     def zero_sum_slopes(self, y: Vector, scores: Vector, offset: float, weights: Vector) -> Vector:
         """Return slopes at ``scores + offset`` that sum to zero; ``offset`` must be the best one.
@@ -611,22 +567,7 @@ class BrokenLine(OffsetLoss):
         return slopes
 
     def _best_offset(self, y: Vector, scores: Vector, weights: Vector) -> float:
-        return lowest_step(Line(*self.kind, MovingScores(y, scores, weights, 1.0), both=True))
-
-    def _value_at(self, y: Vector, scores: Vector, offset: float, weights: Vector) -> float:
-        parts = map_blocks(
-            lambda i: value_of(*self.kind, y[i], moved(scores[i], offset), weights[i]),
-            len(y),
-        )
-        return float(total(parts))
-
-    def _slopes_at(self, y: Vector, scores: Vector, offset: float, weights: Vector) -> Vector:
-        out = np.empty_like(scores)
-        map_blocks(
-            lambda i: slopes(*self.kind, y[i], moved(scores[i], offset), weights[i], out[i]),
-            len(y),
-        )
-        return out
+        return lowest_step(self.form, MovingScores(y, scores, weights, 1.0), both=True)
 
 
 class Ramp(BrokenLine):

@@ -21,7 +21,7 @@ from cutplane.compute.threads import map_blocks
 from cutplane.core.protocols import Quadratic
 from cutplane.core.search import Trial, between, search
 from cutplane.losses.bounded import BrokenLine, ClippedAbsolute, Ramp
-from cutplane.losses.loss import AtBestOffset, Loss, Ray
+from cutplane.losses.loss import Loss, Ray
 from cutplane.losses.piecewise import Huber, SmoothHinge
 
 # A search along a ray may stop where the slope is this share of the one at its beginning. The
@@ -72,12 +72,6 @@ class RoundedLoss(Loss):
             return value, slope + extra.slope + extra.curvature * step
 
         return downhill(along, 1.0, enough=_ENOUGH)
-
-    def at_best_offset(
-        self, y: Vector, scores: Vector, weights: Vector, guess: float | None
-    ) -> AtBestOffset:
-        """Minimize the loss over a constant added to all scores, whatever the guess is."""
-        return self.minimize_offset(y, scores, weights)
 
     def zero_sum_slopes(self, y: Vector, scores: Vector, offset: float, weights: Vector) -> Vector:
         """Return the slopes at ``scores + offset``, the best one: they sum to zero there."""

@@ -24,6 +24,7 @@ from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from cutplane.compute.arrays import EPS, Matrix, Vector, empty_like
+from cutplane.compute.blocks import total
 from cutplane.compute.products import (
     between,
     largest_size_over,
@@ -31,7 +32,7 @@ from cutplane.compute.products import (
     sum_and_size_over,
     sum_over,
 )
-from cutplane.compute.threads import map_blocks
+from cutplane.compute.threads import map_arrays, map_blocks
 from cutplane.core.protocols import NonFiniteRisk, Quadratic
 from cutplane.core.search import minimize_on_ray, minimize_roughly
 from cutplane.named import ByName
@@ -103,8 +104,8 @@ class ScoreLoss(ABC):
         Whether minimizing over the intercepts would be a problem of its own, because the loss ties
         the scores of an example together: then they are parameters of the map.
     finds_offsets : bool
-        Whether a loss that is not convex finds the best offsets all the same, the same ones each
-        time: then they may be minimized out.
+        Whether a loss that is not convex finds the best offsets all the same, whatever the guess
+        is: then they may be minimized out.
     convex_twin : Loss or None
         A convex loss whose minimizer is where to begin with one that is not convex.
     convex_part : Loss or None
@@ -329,13 +330,7 @@ class Loss(ScoreLoss):
         return None
 
     def tangent_offset(
-        self,
-        y: Vector,
-        scores: Vector,
-        slopes: Vector,
-        weights: Vector,
-        *,
-        value: float | None = None,
+        self, y: Vector, scores: Vector, slopes: Vector, weights: Vector, value: float | None = None
     ) -> float:
         """Return the offset of the tangent with these slopes at these scores.
 
@@ -366,7 +361,7 @@ class Loss(ScoreLoss):
         self, y: Vector, scores: Vector, weights: Vector, guess: float | None
     ) -> AtBestOffset:
         """Minimize the loss over a constant added to all scores, beginning at a guess."""
-        if not guess:
+        if not guess or self.finds_offsets:
             return self.minimize_offset(y, scores, weights)
         best = self.minimize_offset(y, scores + guess, weights)
         return best._replace(offset=best.offset + guess)
@@ -466,10 +461,22 @@ class Loss(ScoreLoss):
 
 
 class OffsetLoss(Loss):
-    """A loss written for scores with an offset, which is added block by block.
+    """A loss of two compiled loops, before which an offset is added block by block.
 
-    So no vector of moved scores is needed. It has `_value_at` and `_slopes_at`.
+    So no vector of moved scores is needed.
+
+    Attributes
+    ----------
+    loops : tuple of two functions
+        Of targets, scores and weights: what returns the weighted sum of losses, and what fills in
+        its derivative by each score.
+    form : tuple
+        What both loops take before that.
     """
+
+    loops: ClassVar[tuple[Callable[..., float], Callable[..., None]]]
+    form: tuple[Any, ...] = ()
+    in_blocks = True
 
     def __call__(self, y: Vector, scores: Vector, weights: Vector) -> tuple[float, Vector]:
         """Return the weighted sum of losses and its derivative by each score."""
@@ -483,10 +490,20 @@ class OffsetLoss(Loss):
         """Return the derivative by each score."""
         return self._slopes_at(y, scores, 0.0, weights)
 
+    def _value_at(self, y: Vector, scores: Vector, offset: float, weights: Vector) -> float:
+        loop, form = self.loops[0], self.form
+        sums = map_arrays(
+            lambda y, z, p: loop(*form, y, z + offset if offset else z, p), y, scores, weights
+        )
+        return float(total(sums))
 
-def moved(scores: Vector, offset: float) -> Vector:
-    """Return scores with an offset added, the same array if there is none."""
-    return scores + offset if offset else scores
+    def _slopes_at(self, y: Vector, scores: Vector, offset: float, weights: Vector) -> Vector:
+        loop, form, out = self.loops[1], self.form, empty_like(scores)
+        map_arrays(
+            lambda y, z, p, out: loop(*form, y, z + offset if offset else z, p, out),
+            *(y, scores, weights, out),
+        )
+        return out
 
 
 class SharedScore(ScoreLoss):
@@ -626,7 +643,7 @@ class TiltedLoss(Loss):
         cls, loss: Loss, y: Vector, scores: Vector, offset: float, weights: Vector
     ) -> TiltedLoss:
         """Return what lies above a loss with a ``convex_part`` and touches it at these scores."""
-        at = moved(scores, offset)
+        at = scores + offset if offset else scores
         pull = weights * loss.concave_slopes(y, at)  # type: ignore[attr-defined]  # has one
         convex: Loss = loss.convex_part
         rest = loss.value(y, at, weights) - convex.value(y, at, weights)

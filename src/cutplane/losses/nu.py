@@ -75,13 +75,7 @@ class _OfShare(Loss):
         self.nu = float(nu)
 
     def tangent_offset(
-        self,
-        y: Vector,
-        scores: Vector,
-        slopes: Vector,
-        weights: Vector,
-        *,
-        value: float | None = None,
+        self, y: Vector, scores: Vector, slopes: Vector, weights: Vector, value: float | None = None
     ) -> float:
         """Return the height of the tangent at scores of zero."""
         return self._height(y, slopes)

@@ -43,12 +43,12 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cutplane.compute.arrays import EPS, Matrix, Vector, empty_like, positive
+from cutplane.compute.arrays import EPS, Vector, empty_like, positive
 from cutplane.compute.blocks import add_up, joined, placing, power_below, rows_in_all, total
 from cutplane.compute.compiled import REORDER, njit
 from cutplane.compute.threads import map_arrays, map_blocks
 from cutplane.core.protocols import Quadratic
-from cutplane.losses.loss import MARGIN_PIECES, RESIDUAL_PIECES, Loss, Task, not_negative
+from cutplane.losses.loss import MARGIN_PIECES, RESIDUAL_PIECES, OffsetLoss, Task, not_negative
 
 Shape: TypeAlias = tuple[float, float, float, float, float]
 Kind: TypeAlias = tuple[bool, Shape, Shape]
@@ -181,18 +181,18 @@ def curvature(kind: Kind, step: float, moving: Block) -> float:
     return total
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def list_changing(kind: Kind, lo: float, hi: float, moving: Block, found: NDArray[np.int64]) -> int:
-    """List the examples that may pass, between two steps, from one part of a piece to another.
+@njit(cache=True, nogil=True, error_model="numpy", inner=True)
+def _changing(kind: Kind, lo: float, hi: float, moving: Block) -> NDArray[np.int64]:
+    """Return the examples that may pass, between two steps, from one part of a piece to another.
 
-    Mostly few do, so this test is all that most examples cost. Returns how many; ``found`` must
-    have room for one more than all.
+    Mostly few do, so this test is all that most examples cost.
     """
     y, scores, _, direction = moving
     of_margin, left_shape, right_shape = kind
     start_left, _, _, _, width_left = left_shape
     start_right, _, _, _, width_right = right_shape
     hi = min(hi, 1e300)  # an infinite step times a speed of zero would be NaN
+    found = np.empty(len(y) + 1, np.int64)
     n = 0
     for i in range(len(y)):
         z_lo, z_hi = scores[i] + lo * direction[i], scores[i] + hi * direction[i]
@@ -208,21 +208,23 @@ def list_changing(kind: Kind, lo: float, hi: float, moving: Block, found: NDArra
         )
         found[n] = i  # overwritten by the next one if this does not change: cheaper than a branch
         n += changes
-    return n
+    return found[:n]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def list_events(
-    kind: Kind, lo: float, hi: float, moving: Block, changing: NDArray[np.int64], events: Matrix
-) -> int:
-    """List place, jump and change of curvature of the events from ``lo`` to before ``hi``.
+def events_between(
+    kind: Kind, lo: float, hi: float, moving: Block
+) -> tuple[Vector, Vector, Vector]:
+    """Return place, jump and change of curvature of the events from ``lo`` to before ``hi``.
 
-    The slope along a ray changes where one of the ``changing`` examples enters or leaves a part of
-    a piece. Returns how often that is.
+    The slope along a ray changes where an example enters or leaves a part of a piece.
     """
     y, scores, weights, direction = moving
     of_margin, shape, next_shape = kind
-    place, jump, bend = events[0], events[1], events[2]
+    changing = _changing(kind, lo, hi, moving)
+    # An example can meet the start of each piece, and the end of its rounded part.
+    most = 4 * len(changing)
+    place, jump, bend = np.empty(most), np.empty(most), np.empty(most)
     n = 0
     sign = -1.0
     for _side in range(2):
@@ -248,25 +250,7 @@ def list_events(
                     place[n], jump[n], bend[n] = where, 0.0, -change if du > 0.0 else change
                     n += 1
         shape, sign = next_shape, 1.0
-    return n
-
-
-def events_between(
-    kind: Kind, lo: float, hi: float, moving: Block
-) -> tuple[Vector, Vector, Vector]:
-    """Return place, jump and change of curvature of the events from ``lo`` to before ``hi``."""
-    found = np.empty(len(moving[0]) + 1, dtype=np.int64)
-    changing = found[: list_changing(kind, lo, hi, moving, found)]
-    most = sum(map(_most_events, kind[1:])) * len(changing)
-    events = np.empty((3, most))
-    n = list_events(kind, lo, hi, moving, changing, events)
-    return events[0, :n], events[1, :n], events[2, :n]
-
-
-def _most_events(shape: Shape) -> int:
-    """Return how often an example can meet the start of a piece, and the end of its round part."""
-    _, bend, jump, _, width = shape
-    return int(bend > 0.0 or jump > 0.0) + int(bend > 0.0 and width < np.inf)
+    return place[:n], jump[:n], bend[:n]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -365,12 +349,13 @@ class Piece:
     curvature: float = _INF
     start: float = 0.0
 
-    @property
-    def width(self) -> float:
-        """Length of the rounded part."""
-        if self.curvature == _INF:
-            return 0.0
-        return self.slope / self.curvature
+    def shape(self) -> Shape:
+        """Return start, curvature of the rounded part, jump at a kink, slope beyond, and width."""
+        start, slope = float(self.start), float(self.slope)
+        width = 0.0 if self.curvature == _INF else self.slope / self.curvature
+        if width == 0.0:
+            return start, 0.0, slope, slope, 0.0
+        return start, float(self.curvature), 0.0, 0.0 if width == _INF else slope, float(width)
 
     def smoothed(self, width: float) -> Piece:
         """Return the piece with a softer curvature; see `Loss.smoothed`."""
@@ -382,7 +367,7 @@ class Piece:
 _NONE = Piece()
 
 
-class PiecewiseLoss(Loss):
+class PiecewiseLoss(OffsetLoss):
     """A loss made of two pieces.
 
     Parameters
@@ -393,43 +378,30 @@ class PiecewiseLoss(Loss):
         What rises as ``v`` goes to the left, and to the right.
     """
 
-    in_blocks = True
+    loops = value, slopes
 
     def __init__(self, task: Task, *, left: Piece = _NONE, right: Piece = _NONE) -> None:
         self.task = task  # type: ignore[misc]  # pieces serve both tasks, so it differs by instance
         self.of_residual = task == "regression"
         self.left = left
         self.right = right
+        shapes = left.shape(), right.shape()
         # What the kernels want to know: is it a loss of margins, and of which shape?
-        self.kind: Kind = (
-            task == "classification",
-            _shape(left),
-            _shape(right),
-        )
-        form = MARGIN_PIECES if self.kind[0] else RESIDUAL_PIECES
-        self.dual_form = (form, np.array(self.kind[1:]))
-        self.straight = left.width == 0.0 == right.width
-        self.smooth = not any(piece.slope > 0.0 and piece.width == 0.0 for piece in (left, right))
-
-    def __call__(self, y: Vector, scores: Vector, weights: Vector) -> tuple[float, Vector]:
-        """Return the weighted sum of losses and its derivative by each score."""
-        return self.value(y, scores, weights), self.slopes(y, scores, weights)
-
-    def value(self, y: Vector, scores: Vector, weights: Vector) -> float:
-        """Return the weighted sum of losses."""
-        return self._sum(value, y, scores, weights)
-
-    def slopes(self, y: Vector, scores: Vector, weights: Vector) -> Vector:
-        """Return the derivative by each score."""
-        return self._each(slopes, y, scores, weights)
+        self.kind: Kind = (task == "classification", *shapes)
+        self.form = (self.kind,)
+        self.dual_form = (MARGIN_PIECES if self.kind[0] else RESIDUAL_PIECES, np.array(shapes))
+        self.straight = all(width == 0.0 for *_, width in shapes)
+        self.smooth = not any(jump > 0.0 for _, _, jump, _, _ in shapes)
 
     def conjugate(self, y: Vector, slopes: Vector, weights: Vector) -> float:
         """Return ``max_z slopes.z - loss(y, z)``."""
-        return self._sum(conjugate, y, slopes, weights)
+        return float(total(map_arrays(partial(conjugate, self.kind), y, slopes, weights)))
 
     def curvatures(self, y: Vector, scores: Vector, weights: Vector) -> Vector:
         """Return the second derivative by each score; zero at kinks and beyond rounded parts."""
-        return self._each(curvatures, y, scores, weights)
+        out = empty_like(scores)
+        map_arrays(partial(curvatures, self.kind), y, scores, weights, out)
+        return out
 
     def smoothed(self, width: float) -> PiecewiseLoss:
         """Return the loss with its kinks rounded."""
@@ -443,42 +415,33 @@ class PiecewiseLoss(Loss):
         self, y: Vector, scores: Vector, direction: Vector, weights: Vector, extra: Quadratic
     ) -> float:
         """Return the ``k >= 0`` that minimizes ``loss(scores + k*direction) + extra(k)``."""
-        first, last = minimizers(
-            Profile(self.kind, MovingScores(y, scores, weights, direction), extra)
-        )
+        profile = Profile(self.kind, MovingScores(y, scores, weights, direction), extra)
+        slope, size, zero = profile.derivative(0.0)
+        if slope > zero:
+            return 0.0
+        first, last = minimizers_beyond(profile, 0.0, slope, size, zero)
         return 0.5 * (first + last)
 
     def _best_offset(self, y: Vector, scores: Vector, weights: Vector) -> float:
-        return best_constant(self.kind, y, scores, weights)
-
-    # Scores are shifted block by block, so that no vector of shifted ones is needed.
-    def _value_at(self, y: Vector, scores: Vector, offset: float, weights: Vector) -> float:
-        return self._sum(
-            lambda kind, y, z, weights: value(kind, y, z + offset, weights),
-            *(y, scores, weights),
-        )
-
-    def _slopes_at(self, y: Vector, scores: Vector, offset: float, weights: Vector) -> Vector:
-        return self._each(
-            lambda kind, y, z, weights, out: slopes(kind, y, z + offset, weights, out),
-            *(y, scores, weights),
-        )
-
-    def _sum(self, kernel: Callable[..., float], *arrays: Vector) -> float:
-        return float(total(map_arrays(partial(kernel, self.kind), *arrays)))
-
-    def _each(self, kernel: Callable[..., None], *arrays: Vector) -> Vector:
-        out = empty_like(arrays[0])
-        map_arrays(partial(kernel, self.kind), *arrays, out)
-        return out
-
-
-def _shape(piece: Piece) -> Shape:
-    """Return start, curvature of the rounded part, jump at a kink, slope beyond, and width."""
-    if piece.width == 0.0:
-        return float(piece.start), 0.0, float(piece.slope), float(piece.slope), 0.0
-    rise = 0.0 if piece.width == _INF else float(piece.slope)
-    return float(piece.start), float(piece.curvature), 0.0, rise, float(piece.width)
+        # Where all constants of an interval are best, this is its middle: it depends neither on
+        # where the search began nor on how often an example is repeated.
+        up = Profile(self.kind, MovingScores(y, scores, weights, 1.0))
+        origin = 0.0
+        if part := up.part():
+            with placing(None):  # everybody has the same part
+                origin = self._best_offset(*part.moving[:3])
+            # A little off the event there.
+            origin += 1e-9 * (abs(origin) + float(np.abs(part.moving.scores).max()))
+        slope, size, zero = up.derivative(origin)
+        first = last = origin
+        if slope <= zero:
+            first, last = minimizers_beyond(up, origin, slope, size, zero)
+        if slope >= -zero:
+            down = replace(up, moving=up.moving._replace(direction=-1.0))
+            nearest, farthest = minimizers_beyond(down, -origin, -slope, size, zero)
+            first = -farthest
+            last = -nearest if slope > zero else last
+        return 0.5 * (first + last)
 
 
 class MovingScores(NamedTuple):
@@ -493,15 +456,15 @@ class MovingScores(NamedTuple):
     weights: Vector
     direction: Any
 
-    def block(self, i: slice) -> Block:
-        """Return a block of the examples, for kernels."""
-        d = self.direction
-        along = _constant(d, i.stop - i.start) if isinstance(d, float) else d[i]
-        return self.y[i], self.scores[i], self.weights[i], along
+    def map(self, kernel: Callable[..., T], *given: Any) -> list[T]:
+        """Return the results of a kernel, block by block, which comes after what is given."""
 
-    def map(self, kernel: Callable[[Block], T]) -> list[T]:
-        """Return the results of a kernel, block by block."""
-        return map_blocks(lambda i: kernel(self.block(i)), len(self.scores))
+        def block(i: slice) -> T:
+            d = self.direction
+            along = _constant(d, i.stop - i.start) if isinstance(d, float) else d[i]
+            return kernel(*given, (self.y[i], self.scores[i], self.weights[i], along))
+
+        return map_blocks(block, len(self.scores))
 
 
 @lru_cache(maxsize=8)
@@ -518,21 +481,21 @@ class Profile:
     moving: MovingScores
     extra: Quadratic = _NOTHING
 
-    def derivative(self, step: float) -> tuple[float, float]:
-        """Return the derivative at ``step``, and the size of the terms it is made of."""
-        slope, size = add_up(self._map(derivative, step))
-        return slope + self.extra.slope + self.extra.curvature * step, size
+    def derivative(self, step: float) -> tuple[float, float, float]:
+        """Return the derivative at ``step``, the size of its terms, and what counts as zero.
+
+        A flat stretch of minimizers must not end by rounding alone.
+        """
+        slope, size = add_up(self.moving.map(derivative, self.kind, step))
+        zero = 1e-14 * (size + abs(self.extra.slope))
+        return slope + self.extra.slope + self.extra.curvature * step, size, zero
 
     def curvature(self, step: float) -> float:
         """Return the second derivative at ``step``."""
-        (_, bend_left, *_), (_, bend_right, *_) = self.kind[1:]
+        _, (_, bend_left, *_), (_, bend_right, *_) = self.kind
         if not (bend_left or bend_right):
             return self.extra.curvature
-        return self.extra.curvature + float(total(self._map(curvature, step)))
-
-    def events_between(self, lo: float, hi: float) -> list[Vector]:
-        """Return place, jump and change of curvature of the events between two steps."""
-        return joined(self._map(events_between, lo, hi))
+        return self.extra.curvature + float(total(self.moving.map(curvature, self.kind, step)))
 
     def part(self) -> Profile | None:
         """Return a part of the examples that stands for all of them; None if they are few."""
@@ -547,137 +510,82 @@ class Profile:
         direction = along[0] if along else direction
         return replace(self, moving=MovingScores(y, scores, weights * (stride / CHUNK), direction))
 
-    def tilted(self, slope: float) -> Profile:
-        """Return the same with ``slope*k`` added."""
-        return replace(self, extra=Quadratic(self.extra.slope + slope, self.extra.curvature))
 
-    def _map(self, kernel: Callable[..., T], *steps: float) -> list[T]:
-        """Return the results of a kernel for these steps, block by block."""
-        return self.moving.map(partial(kernel, self.kind, *steps))
-
-
-def minimizers(profile: Profile) -> tuple[float, float]:
-    """Return the first and the last minimizer ``k >= 0`` on a ray; mostly they are the same."""
-    slope, size = profile.derivative(0.0)
-    zero = _rounding(profile, size)
-    if slope > zero:
-        return 0.0, 0.0
-    return _minimizers_beyond(profile, 0.0, slope, size, zero)
-
-
-def best_constant(kind: Kind, y: Vector, scores: Vector, weights: Vector) -> float:
-    """Return the constant that minimizes the loss when it is added to all scores.
-
-    Where all constants of an interval are best, this is its middle: it depends neither on where
-    the search began nor on how often an example is repeated.
-    """
-    up = Profile(kind, MovingScores(y, scores, weights, 1.0))
-    part = up.part()
-    origin = 0.0
-    if part is not None:
-        with placing(None):  # everybody has the same part
-            origin = best_constant(kind, part.moving.y, part.moving.scores, part.moving.weights)
-        # A little off the event there.
-        origin += 1e-9 * (abs(origin) + float(np.abs(part.moving.scores).max()))
-    slope, size = up.derivative(origin)
-    zero = _rounding(up, size)
-    first = last = origin
-    if slope <= zero:
-        first, last = _minimizers_beyond(up, origin, slope, size, zero)
-    if slope >= -zero:
-        down = replace(up, moving=up.moving._replace(direction=-1.0))
-        nearest, farthest = _minimizers_beyond(down, -origin, -slope, size, zero)
-        first = -farthest
-        last = -nearest if slope > zero else last
-    return 0.5 * (first + last)
-
-
-def _minimizers_beyond(
-    profile: Profile, start: float, slope: float, size: float, zero: float
-) -> tuple[float, float]:
-    """Return the first and the last minimizer from ``start`` on.
-
-    ``slope`` is the derivative at ``start``, at most ``zero``, which counts as zero.
-    """
-    bracket = Bracket(profile, start, slope, zero)
-    _close(bracket, slope, size)
-    lo, hi = bracket.lo, bracket.hi
-    place, jump, bend = profile.events_between(lo, hi)
-    return minimizers_between(
-        lo, hi, bracket.slope_lo, profile.curvature(lo), zero, place, jump, bend
-    )
-
-
+@dataclass(slots=True)
 class Bracket:
     """Two steps between which all zeros of the derivative lie, and the derivative there."""
 
-    def __init__(self, profile: Profile, start: float, slope: float, zero: float) -> None:
-        self.profile, self.start, self.zero = profile, start, zero
-        self.lo, self.slope_lo = start, slope
-        self.hi, self.slope_hi = _INF, _INF
+    profile: Profile
+    zero: float  # no slope as small counts as one
+    lo: float
+    slope_lo: float
+    hi: float = _INF
+    slope_hi: float = _INF
 
     def narrow(self, step: float) -> float:
         """Return the derivative at ``step``, which becomes an end of the bracket if not zero."""
-        slope, _ = self.profile.derivative(step)
+        slope, _, _ = self.profile.derivative(step)
         if slope > self.zero:
             self.hi, self.slope_hi = step, slope
         elif slope < -self.zero:
             self.lo, self.slope_lo = step, slope
         return slope
 
-    def secant(self) -> float:
-        """Return where a straight line crosses zero, off the ends so that both of them move."""
-        lo, hi = self.lo, self.hi
-        secant = lo - self.slope_lo * (hi - lo) / (self.slope_hi - self.slope_lo)
-        margin = 0.1 * (hi - lo)
-        return min(max(secant, lo + margin), hi - margin)
+    def close_around(self, zero_at: float, change: float) -> None:
+        """Narrow the bracket to the neighborhood of a zero that a trial step has hit.
+
+        As a rule that is the only one, of a squared loss. It can also be one of a flat stretch,
+        between two kinks. Then an end that is still far away would leave half of all examples in
+        the bracket.
+        """
+        curvature = self.profile.curvature(zero_at)
+        width = 0.5 * change / curvature if curvature > 0.0 else 0.5 * (zero_at - self.lo)
+        for step in (zero_at - width, zero_at + width):
+            if self.lo < step < self.hi:
+                self.narrow(step)
 
 
-def _close(bracket: Bracket, slope: float, size: float) -> None:
-    """Narrow a bracket, known at its start only, until few terms change inside."""
-    profile, start, zero = bracket.profile, bracket.start, bracket.zero
+def minimizers_beyond(
+    profile: Profile, start: float, slope: float, size: float, zero: float
+) -> tuple[float, float]:
+    """Return the first and the last minimizer from ``start`` on; mostly they are the same.
+
+    ``slope`` is the derivative at ``start``, at most ``zero``, which counts as zero. A bracket is
+    narrowed until few terms change inside, and then searched exactly.
+    """
+    bracket = Bracket(profile, zero, start, slope)
+    # What of the derivative may change inside a narrow bracket.
+    change = size * min(_FEW, _MOST_EVENTS / rows_in_all(len(profile.moving.scores)))
     part = profile.part() if slope < -zero else None
     step, reach, closing = start, 1.0, 0
-    few = _few(profile)
     while closing < _CLOSING_STEPS and reach < _FAR:
         guess = None
         if part is not None:
             with placing(None):  # everybody has the same part
-                guess = _guess(part, start, step, slope, few * size)
-        if guess is not None and bracket.lo < guess < bracket.hi:
+                guess = _guess(part, start, step, slope, change)
+        lo, hi = bracket.lo, bracket.hi
+        if guess is not None and lo < guess < hi:
             # A little farther, because at the guess itself is an event, and rounding would say on
             # which side of it we are: for the derivative and for the search not always the same.
-            step = min(guess + 1e-3 * (guess - step), 0.5 * (guess + bracket.hi))
-        elif bracket.hi == _INF:
-            step, reach = bracket.lo + reach, 4.0 * reach
+            step = min(guess + 1e-3 * (guess - step), 0.5 * (guess + hi))
+        elif hi == _INF:
+            step, reach = lo + reach, 4.0 * reach
         else:
-            step = bracket.secant()
+            # Where a straight line crosses zero, off the ends so that both of them move.
+            secant = lo - bracket.slope_lo * (hi - lo) / (bracket.slope_hi - bracket.slope_lo)
+            margin = 0.1 * (hi - lo)
+            step = min(max(secant, lo + margin), hi - margin)
         slope = bracket.narrow(step)
         if abs(slope) <= zero:
-            close_around(bracket, step, few * size)
-            return
+            bracket.close_around(step, change)
+            break
         if bracket.hi < _INF:
             closing += 1
-            if bracket.slope_hi - bracket.slope_lo <= few * size:
-                return
-
-
-def _few(profile: Profile) -> float:
-    """Return the share of the derivative's terms that may change inside a narrow bracket."""
-    return min(_FEW, _MOST_EVENTS / rows_in_all(len(profile.moving.scores)))
-
-
-def close_around(bracket: Bracket, zero_at: float, change: float) -> None:
-    """Narrow a bracket to the neighborhood of a zero that a trial step has hit.
-
-    As a rule that is the only one, of a squared loss. It can also be one of a flat stretch, between
-    two kinks. Then an end that is still far away would leave half of all examples in the bracket.
-    """
-    curvature = bracket.profile.curvature(zero_at)
-    width = 0.5 * change / curvature if curvature > 0.0 else 0.5 * (zero_at - bracket.lo)
-    for step in (zero_at - width, zero_at + width):
-        if bracket.lo < step < bracket.hi:
-            bracket.narrow(step)
+            if bracket.slope_hi - bracket.slope_lo <= change:
+                break
+    lo, hi = bracket.lo, bracket.hi
+    events = joined(profile.moving.map(events_between, profile.kind, lo, hi))
+    return minimizers_between(lo, hi, bracket.slope_lo, profile.curvature(lo), zero, *events)
 
 
 def _guess(part: Profile, start: float, step: float, slope: float, change: float) -> float | None:
@@ -687,18 +595,13 @@ def _guess(part: Profile, start: float, step: float, slope: float, change: float
     and a fifth of what may ``change`` inside a bracket is little.
     """
     aim = -math.copysign(min(abs(slope), 0.2 * change), slope)
-    tilted = part.tilted(slope - part.derivative(step)[0] - aim)
-    slope, size = tilted.derivative(start)
-    zero = _rounding(tilted, size)
+    tilt = slope - part.derivative(step)[0] - aim
+    tilted = replace(part, extra=Quadratic(part.extra.slope + tilt, part.extra.curvature))
+    slope, size, zero = tilted.derivative(start)
     if slope > zero:
         return None
-    guess, _ = _minimizers_beyond(tilted, start, slope, size, zero)
+    guess, _ = minimizers_beyond(tilted, start, slope, size, zero)
     return guess if guess - start < _TOO_FAR else None
-
-
-def _rounding(profile: Profile, size: float) -> float:
-    # What counts as zero: a flat stretch of minimizers must not end by rounding alone.
-    return 1e-14 * (size + abs(profile.extra.slope))
 
 
 def _some(values: Vector, stride: int) -> Vector:

@@ -12,7 +12,6 @@ computed from ``e = exp(-|margin|)``, which cannot overflow:
 from __future__ import annotations
 
 from abc import abstractmethod
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -20,8 +19,8 @@ from numba import types
 from numba.extending import intrinsic
 from scipy.special import expit, xlogy
 
-from cutplane.compute.arrays import EPS, Vector, empty_like
-from cutplane.compute.blocks import LEAST_NUMBERS, add_up, added, total
+from cutplane.compute.arrays import EPS, Vector
+from cutplane.compute.blocks import add_up, added, total
 from cutplane.compute.compiled import REORDER, njit
 from cutplane.compute.products import largest_over, product_over
 from cutplane.compute.threads import map_arrays, map_blocks
@@ -34,8 +33,8 @@ from cutplane.losses.loss import (
     AtBestOffset,
     Loss,
     OffsetLoss,
-    moved,
 )
+from cutplane.losses.piecewise import Block, MovingScores
 
 _NOTHING = Quadratic(0.0, 0.0)
 
@@ -134,12 +133,8 @@ class SmoothLoss(Loss):
         The first is zero where nothing but rounding is left of it: a search would take that for a
         slope, and look for its zero in vain.
         """
-
-        def block(i: slice) -> tuple[float, float, float]:
-            own = _ones()[: i.stop - i.start] if direction is None else direction[i]
-            return self._along(y[i], scores[i], own, weights[i], step)
-
-        slope, second, size = add_up(map_blocks(block, len(y)))
+        moving = MovingScores(y, scores, weights, 1.0 if direction is None else direction)
+        slope, second, size = add_up(moving.map(self._along, step))
         bend = extra.curvature * step
         first = slope + extra.slope + bend
         if np.isnan(first):  # infinite terms of both signs: far beyond the minimum
@@ -148,10 +143,9 @@ class SmoothLoss(Loss):
             first = 0.0
         return first, second + extra.curvature
 
-    def _along(
-        self, y: Vector, scores: Vector, direction: Vector, weights: Vector, step: float
-    ) -> tuple[float, float, float]:
+    def _along(self, step: float, moving: Block) -> tuple[float, float, float]:
         """Return the two derivatives along a ray at ``step``, and the size of the first's terms."""
+        y, scores, weights, direction = moving
         with np.errstate(over="ignore", invalid="ignore"):
             _, slopes, curvatures = self.derivatives(y, scores + step * direction)
             terms = _product(weights, _product(slopes, direction))
@@ -235,12 +229,6 @@ class Poisson(SmoothLoss):
     def predict(self, scores: Vector) -> Vector:
         """Return the mean count."""
         return np.asarray(np.exp(scores))
-
-
-@cache
-def _ones() -> Vector:
-    """Return as many ones as a block may have examples."""
-    return np.ones(2 * LEAST_NUMBERS)
 
 
 def _log_sum(exponents: Vector, weights: Vector) -> float:
@@ -380,10 +368,9 @@ def slopes(y: Vector, scores: Vector, weights: Vector, out: Vector) -> None:
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=REORDER)
-def along(
-    y: Vector, scores: Vector, direction: Vector, weights: Vector, step: float
-) -> tuple[float, float, float]:
+def along(step: float, moving: Block) -> tuple[float, float, float]:
     """Return the two derivatives along a ray at ``step``, and the size of the first's terms."""
+    y, scores, weights, direction = moving
     first, second, size = 0.0, 0.0, 0.0
     for i in range(len(y)):
         margin = y[i] * (scores[i] + step * direction[i])
@@ -432,6 +419,7 @@ class Logistic(OffsetLoss, SmoothLoss):
     task = "classification"
     steady_curvature = True
     dual_form = (LOGISTIC, np.zeros((2, 5)))
+    loops = value, slopes
 
     def derivatives(self, y: Vector, scores: Vector) -> tuple[Vector, Vector, Vector]:
         """Return value, first and second derivative for each example."""
@@ -445,19 +433,8 @@ class Logistic(OffsetLoss, SmoothLoss):
         conjugates(y, slopes, out)
         return out
 
-    def _along(
-        self, y: Vector, scores: Vector, direction: Vector, weights: Vector, step: float
-    ) -> tuple[float, float, float]:
-        return along(y, scores, direction, weights, step)
-
-    def _value_at(self, y: Vector, scores: Vector, offset: float, weights: Vector) -> float:
-        parts = map_blocks(lambda i: value(y[i], moved(scores[i], offset), weights[i]), len(y))
-        return float(total(parts))
-
-    def _slopes_at(self, y: Vector, scores: Vector, offset: float, weights: Vector) -> Vector:
-        out = empty_like(scores)
-        map_blocks(lambda i: slopes(y[i], moved(scores[i], offset), weights[i], out[i]), len(y))
-        return out
+    def _along(self, step: float, moving: Block) -> tuple[float, float, float]:
+        return along(step, moving)
 
     def probability(self, scores: Vector) -> Vector:
         """Return the probability of the positive class."""

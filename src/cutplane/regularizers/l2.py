@@ -136,9 +136,9 @@ def finite(name: str, values: ArrayLike) -> Vector:
     return array
 
 
-def same_shape(regularizer: object, name: str, given: Vector | None, w: Vector) -> None:
+def same_shape(regularizer: object, name: str, given: Vector, w: Vector) -> None:
     """Raise ValueError if a parameter was given for another number of coordinates."""
-    if given is not None and given.shape != w.shape:
+    if given.shape != w.shape:
         kind = type(regularizer).__name__
         raise ValueError(f"{kind}: {name} has shape {given.shape}, w has {w.shape}")
 
@@ -154,8 +154,10 @@ class Centered:
 
     def shifted(self, w: Vector) -> Vector:
         """Return ``w - center``, having compared their lengths."""
+        if self.center is None:
+            return w
         same_shape(self, "center", self.center, w)
-        return w if self.center is None else w - self.center
+        return w - self.center
 
     def __repr__(self) -> str:
         center = ", center=..." if self.center is not None else ""
@@ -250,9 +252,10 @@ class L2(SquaredNorm):
 
     def scaled(self, w: Vector) -> Vector:
         """Return ``weights * (w - center)``."""
+        if self.weights is None:
+            return self.shifted(w)
         same_shape(self, "weights", self.weights, w)
-        shifted = self.shifted(w)
-        return shifted if self.weights is None else self.weights * shifted
+        return self.weights * self.shifted(w)
 
     def __repr__(self) -> str:
         return super().__repr__()[:-1] + (", weights=...)" if self.weights is not None else ")")

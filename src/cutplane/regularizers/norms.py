@@ -87,7 +87,8 @@ class Bounded(Confined):
     def allows(self, w: Vector) -> bool:
         """Say whether ``w`` is within the bounds; what leaves them by rounding is."""
         for name, given in (("lower", self.lower), ("upper", self.upper)):
-            same_shape(self, name, given if given.ndim else None, w)
+            if given.ndim:
+                same_shape(self, name, given, w)
         slack = _size_of_rounding(w)
         return not ((w < self.lower - slack).any() or (w > self.upper + slack).any())
 
@@ -262,9 +263,7 @@ class Ball(BallSet):
     lam = 0.0
 
     def __init__(self, radius: float) -> None:
-        if not (np.isfinite(radius) and radius > 0.0):
-            raise ValueError(f"the radius must be positive and finite, got {radius}")
-        self.radius = float(radius)
+        self.radius = positive("the radius", radius)
 
     def value(self, w: Vector) -> float:
         """Return 0 inside the ball, infinity outside."""
@@ -630,10 +629,10 @@ class Entropy(Centered):
 
     def value(self, w: Vector) -> float:
         """Return ``r(w)``; coordinates below zero by rounding count as zero."""
-        same_shape(self, "center", self.center, w)
+        center = np.ones_like(w) if self.center is None else self.center
+        same_shape(self, "center", center, w)
         if w.min(initial=0.0) < -_size_of_rounding(w):
             return np.inf
-        center = np.ones_like(w) if self.center is None else self.center
         w = np.maximum(w, 0.0)
         return self.lam * float((rel_entr(w, center) - w + center).sum())
 

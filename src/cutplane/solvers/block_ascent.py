@@ -43,7 +43,7 @@ from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.compiled import njit
 from cutplane.compute.pace import hurried
 from cutplane.core.protocols import Plane, Point
-from cutplane.core.solver import Solver, Step, need_of
+from cutplane.core.solver import Need, Solver, Step
 from cutplane.core.state import Run
 from cutplane.models.structured.risk import StructuredPoint, StructuredRisk
 from cutplane.risks.composite import InferenceRisk
@@ -142,8 +142,8 @@ class Outputs(ABC, Generic[Found]):
         """Return the minimizer, computed afresh, and the slope of the weights' plane."""
 
     @abstractmethod
-    def move(self, cache: Cache, w: Any, stiffness: float, examples: Indices, gaps: Vector) -> None:
-        """Visit examples in this order; fill in what each had to gain before its visit.
+    def ascend(self, cache: Cache, w: Any, pull: Pull, examples: Indices) -> Vector:
+        """Improve the weights of examples in this order; return what each of all had to gain.
 
         The weights are improved in place, and ``w`` goes along.
         """
@@ -152,12 +152,6 @@ class Outputs(ABC, Generic[Found]):
         """Return the minimizer as a vector of parameters."""
         vector: Vector = w
         return vector
-
-    def ascend(self, cache: Cache, w: Any, pull: Pull, examples: Indices) -> Vector:
-        """Improve the weights of examples; return what each of all had to gain before."""
-        gaps = np.zeros(len(self.weights))
-        self.move(cache, w, pull.stiffness, examples, gaps)
-        return gaps
 
     def examples(self, cache: Cache) -> Indices:
         """Return the examples whose weights can move."""
@@ -319,11 +313,11 @@ class ModelOutputs(Outputs[StructuredPoint]):
         add_weighted(cache.kept, cache.outputs, self.weights, slope)
         return pull.center - slope / pull.stiffness, slope
 
-    def move(
-        self, cache: Cache, w: Vector, stiffness: float, examples: Indices, gaps: Vector
-    ) -> None:
-        """Visit examples in this order; fill in what each had to gain before its visit."""
-        ascend(cache.kept, cache.outputs, self.weights, stiffness, w, examples, gaps)
+    def ascend(self, cache: Cache, w: Vector, pull: Pull, examples: Indices) -> Vector:
+        """Improve the weights of examples in this order; return what each of all had to gain."""
+        gaps = np.zeros(len(self.weights))
+        ascend(cache.kept, cache.outputs, self.weights, pull.stiffness, w, examples, gaps)
+        return gaps
 
 
 @njit(cache=True, nogil=True)
@@ -421,7 +415,7 @@ def add_weighted(kept: Kept, store: Store, weights: Vector, slope: Vector) -> No
                 _add(store, i, p, weights[i] * kept.alpha[i, p], slope)
 
 
-WORST_OUTPUTS = need_of(
+WORST_OUTPUTS = Need(
     "risk",
     InferenceRisk,
     "a structured model, and a loss that is a maximum over outputs which exact inference finds",
@@ -480,7 +474,12 @@ class BlockAscent(Solver[Cache | None]):
             by_memory = math.isqrt(self.products // len(outputs.weights))
             room = self.outputs or min(max(by_memory, self.fewest), self.most)
             kept = outputs.learn(outputs.first(room), run.best)
-        strength = self._strength(run, outputs.squared_norm(kept), lam, len(outputs.weights))
+        # How strongly the next point is pulled toward the best one.
+        squared_norm = outputs.squared_norm(kept)
+        first = run.history[0].objective if run.history else 0.0
+        apart = run.best.value < self.told_apart * first
+        held_back = apart and squared_norm > self.stiff * lam * len(outputs.weights)
+        strength = 0.0 if held_back else self.pull * math.sqrt(lam * squared_norm)
         pull = Pull.toward(run.best.w, strength, lam)
         w, _ = outputs.minimizer(kept, pull)
         # The order depends on the iteration alone, so that a resumed run goes on the same way.
@@ -494,14 +493,6 @@ class BlockAscent(Solver[Cache | None]):
         plane, minimizer = outputs.plane(kept, pull)
         point = risk.at(minimizer)
         return Step([point], outputs.learn(kept, point), [plane])
-
-    def _strength(self, run: Run, squared_norm: float, lam: float, n_examples: int) -> float:
-        """Return how strongly the next point is pulled toward the best one."""
-        first = run.history[0].objective if run.history else 0.0
-        apart = run.best.value < self.told_apart * first
-        if apart and squared_norm > self.stiff * lam * n_examples:
-            return 0.0
-        return self.pull * math.sqrt(lam * squared_norm)
 
 
 def block_ascent(*, outputs: int | None = None, passes: int = 20, planes: int = 4) -> BlockAscent:

@@ -537,12 +537,11 @@ class CoordinateDescent(RoundedSteps[DescentState]):
 
     def begun(self, point: ScoredPoint) -> DescentState:
         """Return the state at a point."""
-        risk = self._risk
-        if risk.pointwise.smoothed(1.0) is risk.loss:
-            return DescentState(point, self._at(point.scores, 0.0, np.empty(0), None))
-        duals = np.zeros(len(risk.y))
-        slopes = per_weight(point.slopes, risk.weights)
-        width = self.rounding.width_for(point.value, slopes, risk.weights)
+        risk, width, duals = self._risk, 0.0, np.empty(0)
+        if risk.pointwise.smoothed(1.0) is not risk.loss:
+            duals = np.zeros(len(risk.y))
+            slopes = per_weight(point.slopes, risk.weights)
+            width = self.rounding.width_for(point.value, slopes, risk.weights)
         return DescentState(point, self._at(point.scores, width, duals, None), width, duals)
 
     def planes(self, state: DescentState, enough: float) -> list[Plane]:
@@ -565,7 +564,11 @@ class CoordinateDescent(RoundedSteps[DescentState]):
         self._slopes = loss.slopes_at(risk.y, moved, risk.weights, state.at)
         self._slope = risk.rows.pullback(self._slopes)
         risk.evaluations += 1
-        self._found = self._plane(self._slopes, self._slope)
+        # The plane is scaled until the regularizer's conjugate is finite.
+        slopes, slope, scale = self._slopes, self._slope, self._form.scale_for(-self._slope)
+        if scale < 1.0:
+            slopes, slope = scale * slopes, scale * slope
+        self._found = Plane(slope, -risk.pointwise.known_conjugate(risk.y, slopes, risk.weights))
 
     def center(self, state: DescentState) -> None:
         """Round kinks around the slopes of the point."""
@@ -579,23 +582,18 @@ class CoordinateDescent(RoundedSteps[DescentState]):
 
     def move(self, state: DescentState) -> list[Plane]:
         """Go toward the minimum of the model; the planes there are those of the next step."""
-        model = self._model(state, self._slopes, self._slope)
-        self._go(state, model, self._minimum(model, state))
-        return []
-
-    def _model(self, state: DescentState, slopes: Vector, slope: Vector) -> QuadraticModel:
         risk = self._risk
         moved = self._moved(state.point.scores, state.width, state.duals)
         if state.at.offset:
             moved = moved + state.at.offset
-        curvatures = self._loss(state.width).curvatures(risk.y, moved, risk.weights)
-        assert curvatures is not None
+        curvatures = self._loss(state.width).known_curvatures(risk.y, moved, risk.weights)
         if state.damping > 0.0:
             largest = float(per_weight(curvatures, risk.weights).max())
             curvatures = curvatures + state.damping * (largest * risk.weights - curvatures)
-        return QuadraticModel(
-            state.point.w, slope, slopes, curvatures, risk.minimizes_intercept, self._form
-        )
+        w, intercept = state.point.w, risk.minimizes_intercept
+        model = QuadraticModel(w, self._slope, self._slopes, curvatures, intercept, self._form)
+        self._go(state, model, self._minimum(model, state))
+        return []
 
     def is_solved(self, state: DescentState) -> bool:
         """Say whether the gap of the inner problem is no larger than the rounding's part.
@@ -628,8 +626,8 @@ class CoordinateDescent(RoundedSteps[DescentState]):
         columns, places = columns_of(rows, numbers)
         return minimum_by_columns(columns, numbers, places, model, enough)
 
-    def _go(self, state: DescentState, model: QuadraticModel, step: Goal) -> float:
-        """Move the state's point toward a step's end; return by how much the objective fell."""
+    def _go(self, state: DescentState, model: QuadraticModel, step: Goal) -> None:
+        """Move the state's point toward a step's end, as far as the objective falls."""
         risk, regularizer, point = self._risk, self._problem.regularizer, state.point
         direction = step.w - point.w
         here = regularizer.value(point.w)
@@ -640,7 +638,7 @@ class CoordinateDescent(RoundedSteps[DescentState]):
         # Near the optimum a promise, too, is less than what it is rounded by.
         if not promised < rounding or not direction.any():
             state.share *= 0.1
-            return 0.0
+            return
         length = 1.0
         for _ in range(self.most_halves):
             w = step.w if length == 1.0 else point.w + length * direction
@@ -655,7 +653,7 @@ class CoordinateDescent(RoundedSteps[DescentState]):
         else:
             state.share *= 0.1
             self._damp(state, wrong=True, right=False)
-            return 0.0
+            return
         change = step.speed + step.intercept
         promised += 0.5 * dot(model.curvatures * change, change)
         ratio = gained / max(-promised, rounding)
@@ -663,7 +661,6 @@ class CoordinateDescent(RoundedSteps[DescentState]):
         state.at = at
         known = {"at": at} if state.width == 0.0 else {"guess": at.offset}
         state.point = risk.with_scores(w, scores, **known)
-        return gained
 
     def _damp(self, state: DescentState, *, wrong: bool, right: bool) -> None:
         """Damp the next step more if the model of this one was wrong, less if it was right."""
@@ -673,13 +670,6 @@ class CoordinateDescent(RoundedSteps[DescentState]):
             state.damping *= self.less_damping
             if state.damping < self.first_damping:
                 state.damping = 0.0
-
-    def _plane(self, slopes: Vector, slope: Vector) -> Plane:
-        """Return the plane of slopes, scaled until the regularizer's conjugate is finite."""
-        risk, scale = self._risk, self._form.scale_for(-slope)
-        if scale < 1.0:
-            slopes, slope = scale * slopes, scale * slope
-        return Plane(slope, -risk.pointwise.known_conjugate(risk.y, slopes, risk.weights))
 
     def _loss(self, width: float) -> Loss:
         risk = self._risk

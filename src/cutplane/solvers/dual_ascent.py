@@ -68,11 +68,10 @@ from cutplane.compute.products import dot
 from cutplane.compute.threads import map_parts
 from cutplane.core.policies.bmrm import OnSegment, as_searchable, best_step
 from cutplane.core.protocols import NonFiniteRisk, Plane, Point, Risk
-from cutplane.core.solver import Need, Solver, Step
+from cutplane.core.solver import Solver, Step
 from cutplane.core.state import Problem, Run
 from cutplane.data.rows import Rows
 from cutplane.losses.loss import LOGISTIC
-from cutplane.risks.composite import SampleRisk
 from cutplane.risks.scored import ScoredPoint, ScoredRisk
 from cutplane.solvers import row_steps as kernels
 from cutplane.solvers.bundle import checked_planes
@@ -102,7 +101,7 @@ class _Ascent:
     _caution = 0.7
 
     def __init__(self, risk: ScoredRisk, lam: float) -> None:
-        self._risk, self._rows, self._lam = risk, risk.rows, lam
+        self.risk, self._rows, self._lam = risk, risk.rows, lam
         self._loss: Any = risk.loss
         assert risk.loss.dual_form is not None
         self._kind, self._shape = risk.loss.dual_form
@@ -120,11 +119,11 @@ class _Ascent:
 
     def _stiffness(self, norms: Vector, pull: float, sigma: float = 1.0) -> Vector:
         stiffness: Vector = norms / self._lam + pull
-        stiffness *= sigma * self._risk.weights
+        stiffness *= sigma * self.risk.weights
         return stiffness
 
     def _examples(self, stiffness: Vector) -> Examples:
-        risk = self._risk
+        risk = self.risk
         return Examples(self._kind, self._shape, risk.y, risk.weights, stiffness)
 
 
@@ -180,7 +179,7 @@ class DualAscent(_Ascent):
 
     def begun(self) -> Duals:
         """Return duals of zero."""
-        risk = self._risk
+        risk = self.risk
         norms = finite_norms(self._rows)
         pull = self._pull_of(dot(risk.weights, norms), len(norms)) if risk.intercept else 0.0
         movable = np.flatnonzero(risk.weights)
@@ -228,8 +227,8 @@ class DualAscent(_Ascent):
 
     def _bound(self, duals: Duals) -> float:
         """Return the lower bound that the duals give, but for what an intercept asks of them."""
-        slopes = self._risk.weights * duals.beta
-        conjugate: float = self._loss.conjugate(self._risk.y, slopes, self._risk.weights)
+        slopes = self.risk.weights * duals.beta
+        conjugate: float = self._loss.conjugate(self.risk.y, slopes, self.risk.weights)
         return -conjugate - 0.5 * self._lam * dot(duals.w, duals.w)
 
     def _epoch(self, duals: Duals, examples: IndexVector) -> tuple[Duals, float, int]:
@@ -239,7 +238,7 @@ class DualAscent(_Ascent):
             duals.w, duals.offset, duals.beta, examples, duals.seed, duals.reach,
         )  # fmt: skip
         if duals.pull:
-            lacking = dot(self._risk.weights, duals.beta)
+            lacking = dot(self.risk.weights, duals.beta)
             offset -= duals.pull * lacking
             gap += 0.5 * duals.pull * lacking * lacking
         movable = duals.movable if self.never_settle else examples[:n_left]
@@ -251,7 +250,7 @@ class DualAscent(_Ascent):
 
         Without an intercept ``w`` becomes exactly its minimizer, free of the epochs' rounding.
         """
-        risk = self._risk
+        risk = self.risk
         slopes = risk.weights * duals.beta
         if duals.pull:
             slopes = balanced(slopes)
@@ -260,13 +259,9 @@ class DualAscent(_Ascent):
         )
         return plane, duals if duals.pull else replace(duals, w=-plane.slope / self._lam)
 
-    def evaluated(self, duals: Duals) -> ScoredPoint:
-        """Evaluate the risk at the point that belongs to duals."""
-        return self._risk.at(duals.w.copy())
-
     def shrunk(self, duals: Duals, scores: Vector) -> Duals:
         """Leave the duals alone that would not move, given exact scores at ``w``."""
-        risk, scores = self._risk, scores + duals.offset
+        risk, scores = self.risk, scores + duals.offset
         if self.never_settle:
             values, _, _ = self._loss.derivatives(risk.y, scores)
             gains = values + self._loss.conjugates(risk.y, duals.beta) - duals.beta * scores
@@ -341,7 +336,7 @@ class LocalAscent(_Ascent):
 
     def begun(self) -> LocalDuals:
         """Return duals of zero."""
-        risk = self._risk
+        risk = self.risk
         weights = risk.weights
         # A part's random orders depend on where it begins in the whole sample.
         begins = row_numbers(len(risk.y))[self._bounds[:-1]].astype(np.uint64)
@@ -363,7 +358,7 @@ class LocalAscent(_Ascent):
 
     def _sums(self, slopes: Vector) -> tuple[float, ...]:
         """Return the sums of conjugates, and of slopes above and below zero."""
-        risk, found = self._risk, []
+        risk, found = self.risk, []
         with placing(None):
             for rows in self._parts:
                 own = slopes[rows]
@@ -375,7 +370,7 @@ class LocalAscent(_Ascent):
     @property
     def pull(self) -> float:
         """The square of the feature that stands for the intercept over ``lam``; zero without."""
-        risk = self._risk
+        risk = self.risk
         if not risk.intercept:
             return 0.0
         norms, weights = self._rows.squared_norms(), risk.weights
@@ -384,25 +379,31 @@ class LocalAscent(_Ascent):
 
     def improved(self, duals: LocalDuals, *, passes: float) -> tuple[LocalDuals, Plane]:
         """Run local epochs, worth about so many passes over the data; return their plane, too."""
-        risk, pull = self._risk, self.pull
+        risk, pull = self.risk, self.pull
         moved, seeds = self._epochs(duals, pull, passes)
         slopes = risk.weights * moved
-        signs = [slopes]
-        if pull:
-            signs = [np.maximum(slopes, 0.0), np.minimum(slopes, 0.0)]
+        signs = [np.maximum(slopes, 0.0), np.minimum(slopes, 0.0)] if pull else [slopes]
         parts = [self._rows.block_pullbacks(each, self._bounds) for each in signs]
-        stacked = np.stack(parts, axis=1)
-        (sides,) = add_up([(each,) for each in stacked])
+        (sides,) = add_up([(each,) for each in np.stack(parts, axis=1)])
         conjugate, up, down = self._sums(slopes)
         plane = Plane(sides[0], -conjugate)
         if pull:
             plane = self._balanced(sides, slopes, up, down)
-        gamma, change = self._step(duals, sides.sum(axis=0), conjugate, up - down, pull)
-        beta = moved
+        # How far to go along the changes of all parts.
+        change, lack = sides.sum(axis=0) - duals.slope, up - down - duals.lacking
+        gain = duals.conjugate - conjugate - dot(duals.slope, change) / self._lam
+        gain += duals.offset * lack
+        bend = dot(change, change) / self._lam + pull * lack * lack
+        gamma = 1.0 if bend == 0.0 else min(max(gain / bend, 0.0), 1.0)
+        beta, sigma = moved, duals.sigma
+        if gamma >= self._whole:
+            sigma = max(self._down * sigma, 1.0)
+        elif gamma < self._much_less:
+            sigma = min(self._up * sigma, float(self._n_parts))
         if gamma < 1.0:
             beta = duals.beta + gamma * (moved - duals.beta)
             conjugate = self._sums(risk.weights * beta)[0]
-        lacking = duals.lacking + gamma * (up - down - duals.lacking)
+        lacking = duals.lacking + gamma * lack
         slope = duals.slope + gamma * change
         after = replace(
             duals,
@@ -412,7 +413,7 @@ class LocalAscent(_Ascent):
             conjugate=conjugate,
             lacking=lacking,
             offset=duals.offset - pull * (2.0 * lacking - duals.lacking),
-            sigma=self._next_sigma(duals.sigma, gamma),
+            sigma=sigma,
             point=risk.at(-slope / self._lam),
         )
         return self._shrunk(after, duals, pull), plane
@@ -451,21 +452,6 @@ class LocalAscent(_Ascent):
         rising, falling = min(down / up, 1.0), min(up / down, 1.0)
         scaled = np.where(slopes > 0.0, rising * slopes, falling * slopes)
         return Plane(rising * sides[0] + falling * sides[1], -self._sums(scaled)[0])
-
-    def _step(
-        self, duals: LocalDuals, slope: Vector, conjugate: float, lacking: float, pull: float
-    ) -> tuple[float, Vector]:
-        """Return how far to go along the changes of all parts, and the change of the slope."""
-        change, lack = slope - duals.slope, lacking - duals.lacking
-        gain = duals.conjugate - conjugate - dot(duals.slope, change) / self._lam
-        gain += duals.offset * lack
-        bend = dot(change, change) / self._lam + pull * lack * lack
-        return (1.0 if bend == 0.0 else min(max(gain / bend, 0.0), 1.0)), change
-
-    def _next_sigma(self, sigma: float, gamma: float) -> float:
-        if gamma >= self._whole:
-            return max(self._down * sigma, 1.0)
-        return min(self._up * sigma, float(self._n_parts)) if gamma < self._much_less else sigma
 
     def _shrunk(self, duals: LocalDuals, before: LocalDuals, pull: float) -> LocalDuals:
         """Leave the duals alone that would not move, given exact scores."""
@@ -559,13 +545,6 @@ def balanced(slopes: Vector) -> Vector:
     return slopes
 
 
-def _dual_form(risk: object) -> tuple[int, Matrix] | None:
-    return risk.loss.dual_form if isinstance(risk, SampleRisk) else None
-
-
-DUAL_FORM = Need("risk", _dual_form, "a loss that is piecewise or logistic")
-
-
 @dataclass(frozen=True, slots=True)
 class DualEpochs(Solver[Duals]):
     """Epochs of dual coordinate ascent, and a line search toward where they lead.
@@ -582,12 +561,14 @@ class DualEpochs(Solver[Duals]):
     """
 
     needs = (
-        sampled("a linear risk on rows in memory", lambda risk: risk.features.dual_steps),
+        sampled("a linear risk on rows in memory", lambda risk: risk.rows.dual_steps),
         sampled(
             "a linear risk with one score an example",
             lambda risk: not isinstance(risk, ScoredRisk) or risk.map.plain,
         ),
-        DUAL_FORM,
+        sampled(
+            "a loss that is piecewise or logistic", lambda risk: risk.loss.dual_form is not None
+        ),
         PLAIN_L2,
     )
     takes_first_plane: ClassVar[bool] = False
@@ -620,7 +601,7 @@ class DualEpochs(Solver[Duals]):
             objective=run.objective,
         )
         plane, own = epochs.plane(own)
-        point = epochs.evaluated(own)
+        point = epochs.risk.at(own.w.copy())
         return Step(points_toward(run, point), epochs.shrunk(own, point.scores), [plane])
 
     def _round(self, run: Run, own: Rounds) -> Step[Any]:

@@ -150,12 +150,7 @@ class PastSteps:
         q = gradient.copy()
         kept = (self.steps, self.changes, self.products, np.array(self.slots, dtype=np.int64))
         shares = first_half(q, *kept)
-        q = self._scaled(q)
-        second_half(q, *kept, shares)
-        return np.negative(q, out=q)
-
-    def _scaled(self, q: Vector) -> Vector:
-        """Return what L-BFGS begins with, times a vector: a multiple of the rough curvature."""
+        # What L-BFGS begins with is a multiple of the rough curvature.
         if self.slots:
             change = self.changes[self.slots[-1]].astype(np.float64)
             image = change if self.curvature is None else self.curvature.solve(change)
@@ -164,7 +159,8 @@ class PastSteps:
             scale = 1.0 if self.curvature else 1.0 / max(np.sqrt(dot(q, q)), 1.0)
         q = q if self.curvature is None else self.curvature.solve(q)
         q *= scale
-        return q
+        second_half(q, *kept, shares)
+        return np.negative(q, out=q)
 
     def remember(self, step: Vector, change: Vector) -> None:
         """Keep a step, if the gradient changed along it as that of a convex function must."""
@@ -431,7 +427,7 @@ class SparseQuasiNewton(Solver[SparseSteps]):
 
     def step(self, run: Run, own: SparseSteps) -> Step[SparseSteps]:
         """Take a step; return the points that were tried."""
-        problem, best = run.problem, run.best
+        problem, best, risk = run.problem, run.best, run.problem.risk
         form = coordinates_of(problem)
         slope, here = best.plane().slope, problem.regularizer.value(best.w)
         goal = minimum_of_model(own, best.w, slope, form)
@@ -444,7 +440,13 @@ class SparseQuasiNewton(Solver[SparseSteps]):
         points, length = list[Point](), 1.0
         for _ in range(self.most_trials):
             w = goal if length == 1.0 else best.w + length * direction
-            points.append(_evaluated_near(problem, w, best))
+            if isinstance(risk, ScoredRisk) and risk.minimizes_intercept:
+                # Intercepts are looked for from those of a point nearby.
+                risk.evaluations += 1
+                guess = best.offset if isinstance(best, ScoredPoint) else None
+                points.append(risk.with_scores(w, risk.map.scores(w), guess=guess))
+            else:
+                points.append(evaluated_once(risk, w))
             gained = run.objective - problem.objective(points[-1])
             if gained >= -self.fall * length * min(promised, 0.0) - rounding or hurried():
                 break
@@ -479,16 +481,6 @@ class SparseQuasiNewton(Solver[SparseSteps]):
             )
             said = max(said, problem.below(plane), key=lambda candidate: candidate.lower)
         return said
-
-
-def _evaluated_near(problem: Problem, w: Vector, near: Point) -> Point:
-    """Evaluate the risk; intercepts are looked for from those of a point nearby."""
-    risk = problem.risk
-    if not (isinstance(risk, ScoredRisk) and risk.minimizes_intercept):
-        return evaluated_once(risk, w)
-    risk.evaluations += 1
-    guess = near.offset if isinstance(near, ScoredPoint) else None
-    return risk.with_scores(w, risk.map.scores(w), guess=guess)
 
 
 def coordinates_of(problem: Problem) -> Coordinates:

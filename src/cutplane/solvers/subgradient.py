@@ -10,12 +10,12 @@ convex and nowhere below zero. The best point is kept. There is no gap: a run en
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
-from cutplane.compute.arrays import Vector
+from cutplane.compute.arrays import Vector, positive
 from cutplane.compute.products import dot
 from cutplane.core.protocols import Point
 from cutplane.core.solver import CURVED, QUADRATIC, Solver, Step
@@ -60,15 +60,19 @@ class SubgradientSteps(Solver[StepsTaken | None]):
     name: str = "subgradient"
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.first_length < math.inf:
-            raise ValueError(f"first must be positive and finite, got {self.first_length}")
+        positive("first", self.first_length)
 
     def step(self, run: Run, own: StepsTaken | None) -> Step[StepsTaken | None]:
         """Take a step."""
         regularizer = run.problem.norm
-        last = own or self._before_first(run)
+        last = own or StepsTaken(run.best.w, run.best.plane().slope, delay=0.0)
         slope = last.slope + regularizer.gradient(last.w)
         image = regularizer.dual_metric(slope)
+        if own is None:  # the delay makes the first step as long as it should be
+            length = math.sqrt(max(dot(slope, image), 0.0))
+            distance = math.sqrt(2.0 * max(abs(run.objective), _TINY) / regularizer.lam)
+            delay = max(length / (regularizer.lam * self.first_length * distance), 1.0)
+            last = replace(last, delay=delay)
         w = last.w - image / (regularizer.lam * (last.taken + last.delay))
         point = run.problem.risk.at(w)
         run.require_finite(point)
@@ -79,15 +83,6 @@ class SubgradientSteps(Solver[StepsTaken | None]):
         """Tell that nothing is known of the gap, so that nothing can be said to stand still."""
         run.lower = -math.inf
         return True
-
-    def _before_first(self, run: Run) -> StepsTaken:
-        """Return where the first step begins, with what makes it as long as it should be."""
-        regularizer, best = run.problem.norm, run.best
-        slope = best.plane().slope + regularizer.gradient(best.w)
-        length = math.sqrt(max(dot(slope, regularizer.dual_metric(slope)), 0.0))
-        distance = math.sqrt(2.0 * max(abs(run.objective), _TINY) / regularizer.lam)
-        delay = max(length / (regularizer.lam * self.first_length * distance), 1.0)
-        return StepsTaken(best.w, best.plane().slope, delay)
 
 
 def subgradient(*, first: float = 0.1) -> SubgradientSteps:

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cutplane.compute.arrays import Vector
+from cutplane.compute.arrays import Vector, positive
 from cutplane.compute.compiled import clock
 from cutplane.core.policies.stabilizers import distance
 from cutplane.core.protocols import (
@@ -30,12 +30,11 @@ from cutplane.core.protocols import (
     QuadraticRegularizer,
     Regularizer,
     Risk,
-    as_quadratic,
 )
 from cutplane.core.state import Problem
 from cutplane.models.sequences.steps import ChainSteps, as_chains
 from cutplane.regularizers.l2 import L2
-from cutplane.solvers.stochastic.passes import Batches, Indices, require_count, require_positive
+from cutplane.solvers.stochastic.passes import Batches, Indices, require_count
 
 
 class StepRule(ABC):
@@ -72,7 +71,7 @@ class BottouSteps(StepRule):
 
     def __post_init__(self) -> None:
         if self.eta0 is not None:
-            require_positive("eta0", self.eta0)
+            positive("eta0", self.eta0)
         require_count("sample", self.sample)
 
     def calibrated(self, try_out: Callable[[float, int], float]) -> BottouSteps:
@@ -121,7 +120,7 @@ class ConstantSteps(StepRule):
     eta: float
 
     def __post_init__(self) -> None:
-        require_positive("eta", self.eta)
+        positive("eta", self.eta)
 
     def sizes(self, steps: Indices, lam: float) -> Vector:
         """Return the sizes of steps."""
@@ -225,17 +224,16 @@ def sgd(
     until : callable, optional
         Is told of each pass that was evaluated, and says whether to stop.
     """
-    metric = as_quadratic(regularizer)
-    if metric is None:
+    if not isinstance(regularizer, QuadraticRegularizer):
         raise ValueError(f"sgd needs a quadratic regularizer such as cp.L2, got {regularizer!r}")
     require_count("passes", passes)
     require_count("evaluate_every", evaluate_every)
     if radius is not None:
-        require_positive("radius", radius)
+        positive("radius", radius)
     rule = BottouSteps() if rule is None else rule
     if not isinstance(rule, StepRule):
         raise TypeError(f"rule must be a StepRule such as PegasosSteps(), got {rule!r}")
-    descent = _Descent(Batches(risk, batch_size), metric, radius)
+    descent = _Descent(Batches(risk, batch_size), regularizer, radius)
     w = descent.center
     if start is not None:
         w = np.array(start, dtype=np.float64)
@@ -253,7 +251,7 @@ def sgd(
         began = clock()
         batches = descent.batches.cut(rng.permutation(descent.batches.used))
         numbers = np.arange(steps + 1, steps + 1 + len(batches))
-        w = descent.follow(w, batches, rule.sizes(numbers, metric.lam))
+        w = descent.follow(w, batches, rule.sizes(numbers, regularizer.lam))
         steps += len(batches)
         averaged_w = averaged_w + 2.0 / (number + 1.0) * (w - averaged_w)
         seconds += clock() - began

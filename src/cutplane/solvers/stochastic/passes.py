@@ -31,34 +31,28 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.arrays import Matrix, Vector, positive
 from cutplane.compute.pace import hurried
 from cutplane.compute.products import dot
 from cutplane.core.protocols import Plane, Point, Risk
 from cutplane.core.solver import Solver, Step
 from cutplane.core.state import Problem, Run
-from cutplane.losses.loss import LOGISTIC, MARGIN_PIECES, RESIDUAL_PIECES
+from cutplane.losses.loss import LOGISTIC, MARGIN_PIECES, RESIDUAL_PIECES, not_negative
 from cutplane.risks.composite import InferenceRisk, SampleRisk, SumOfExamples, Weighted
 from cutplane.risks.scored import ScoredPoint, ScoredRisk
 from cutplane.solvers.bundle import checked_planes
 from cutplane.solvers.dual_ascent import balanced
-from cutplane.solvers.needs import OF_EXAMPLES, PLAIN_L2, scored
+from cutplane.solvers.needs import OF_EXAMPLES, PLAIN_L2
 from cutplane.solvers.row_steps import draw, entries_of, shuffle
 from cutplane.solvers.stochastic import loops
 from cutplane.solvers.stochastic.loops import Game
 
 Indices = NDArray[np.int64]
-
-
-def require_positive(name: str, value: float) -> None:
-    """Raise ValueError unless a number is positive and finite."""
-    if not 0.0 < value < math.inf:
-        raise ValueError(f"{name} must be positive and finite, got {value}")
 
 
 def require_count(name: str, value: int) -> None:
@@ -119,10 +113,9 @@ class Settings:
             raise ValueError(f"batch must be None or a whole number above 0, got {self.batch!r}")
         if self.seed < 0 or self.seed != int(self.seed):
             raise ValueError(f"seed must be a whole number, not negative, got {self.seed!r}")
-        if self.radius is not None and not 0.0 < self.radius < math.inf:
-            raise ValueError(f"radius must be positive and finite, got {self.radius!r}")
-        if not 0.0 <= self.epsilon < math.inf:
-            raise ValueError(f"epsilon must be finite and not negative, got {self.epsilon!r}")
+        if self.radius is not None:
+            positive("radius", self.radius)
+        not_negative("epsilon", self.epsilon)
         if not 0.0 < self.delta <= 1.0:
             raise ValueError(f"delta must be above 0 and at most 1, got {self.delta!r}")
         if not self.longest > 0.0:
@@ -205,15 +198,9 @@ class Walk:
         return (
             (len(self.summed) > 0) == settings.averages
             and (len(self.chosen) > 0) == chosen
-            and (len(self.facts) > 0 or not (compiled and COMPILED.view(risk)))
+            and (len(self.facts) > 0 or not (compiled and has_compiled_steps(risk)))
             and (chosen or not self.confident)
         )
-
-
-def seeded(seed: int) -> NDArray[np.uint64]:
-    """Return the first state of random numbers; those of neighboring seeds are unrelated."""
-    state = np.random.SeedSequence(seed).generate_state(1, np.uint64)
-    return np.maximum(state, np.uint64(1))
 
 
 def first_walk(settings: Settings, n_parameters: int, facts: Matrix, radius: float) -> Walk:
@@ -222,13 +209,15 @@ def first_walk(settings: Settings, n_parameters: int, facts: Matrix, radius: flo
     numbers[loops.SCALE] = 1.0
     optimistic = settings.rule is Rule.OPTIMISTIC
     numbers[loops.RADIUS] = min(1.0, radius) if optimistic else radius
+    # The first states of neighboring seeds are unrelated.
+    seed = np.random.SeedSequence(settings.seed).generate_state(1, np.uint64)
     return Walk(
         v=np.zeros(n_parameters),
         summed=np.zeros(n_parameters if settings.averages else 0),
         chosen=np.zeros(n_parameters if optimistic else 0),
         facts=facts,
         numbers=numbers,
-        seed=seeded(settings.seed),
+        seed=np.maximum(seed, np.uint64(1)),
     )
 
 
@@ -314,10 +303,14 @@ class Passes(ABC):
         """Take a pass; return its plane, and the point it was taken at if it was a single step."""
 
 
-COMPILED = scored(
-    "one score for each example, in memory, and a loss that compiled steps know",
-    lambda risk: risk.map.plain and risk.rows.one_by_one and risk.loss.slope_form is not None,
-)
+def has_compiled_steps(risk: object) -> TypeGuard[ScoredRisk]:
+    """Say whether rows are in memory, with one score each, and a loss that the steps know."""
+    return (
+        isinstance(risk, ScoredRisk)
+        and risk.map.plain
+        and risk.rows.one_by_one
+        and risk.loss.slope_form is not None
+    )
 
 
 def passes_of(problem: Problem, settings: Settings) -> Passes:
@@ -325,7 +318,7 @@ def passes_of(problem: Problem, settings: Settings) -> Passes:
     risk = OF_EXAMPLES.of(problem)
     if settings.batch is None or settings.batch >= risk.n_examples:
         return WholeSteps(problem, settings)
-    if COMPILED.find(problem) is not None:
+    if has_compiled_steps(risk):
         return CompiledSteps(problem, settings)
     if isinstance(risk, SampleRisk) and not risk.loss.additive:
         raise ValueError(
@@ -356,7 +349,9 @@ class CompiledSteps(Passes):
 
     def __init__(self, problem: Problem, settings: Settings) -> None:
         super().__init__(problem, settings)
-        risk = self._risk = COMPILED.of(problem)
+        risk = problem.risk
+        assert has_compiled_steps(risk)
+        self._risk = risk
         assert risk.loss.slope_form is not None
         self._kind, self._shape = risk.loss.slope_form
         self._used = np.flatnonzero(risk.weights)
