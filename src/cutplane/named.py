@@ -8,7 +8,8 @@ to places in the package.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections import UserDict
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
@@ -50,7 +51,7 @@ def load(place: str) -> Any:
     return getattr(import_module(module), name)
 
 
-class ByName(MutableMapping[str, T], Generic[T]):
+class ByName(UserDict[str, T], Generic[T]):
     """A registry: from names to things that are imported when they are asked for.
 
     Things of one's own can be added as they are.
@@ -62,26 +63,9 @@ class ByName(MutableMapping[str, T], Generic[T]):
     """
 
     def __init__(self, places: Mapping[str, str | T]) -> None:
-        self._places = dict(places)
+        super().__init__()
+        self.data: dict[str, Any] = dict(places)
 
     def __getitem__(self, name: str) -> T:
-        place = self._places[name]
-        return cast(T, load(place)) if isinstance(place, str) else place
-
-    def __setitem__(self, name: str, thing: T) -> None:
-        self._places[name] = thing
-
-    def __delitem__(self, name: str) -> None:
-        del self._places[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._places)
-
-    def __len__(self) -> int:
-        return len(self._places)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._places  # without an import
-
-    def __or__(self, other: ByName[T]) -> ByName[T]:
-        return ByName(self._places | other._places)
+        place = self.data[name]
+        return cast(T, load(place) if isinstance(place, str) else place)

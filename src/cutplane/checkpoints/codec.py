@@ -97,7 +97,7 @@ class Codec:
     def decode(self, encoded: Encoded, **more: object) -> Any:
         """Return the tree, made of the same arrays; Unknown if `encode` returns no such text."""
         try:
-            return _Decoder(self._given | more, self._modules, encoded).value()
+            return _Decoder(self._given | more, self._modules, encoded).root
         except Unknown:
             raise
         except (LookupError, TypeError, AttributeError, ValueError, RecursionError) as error:
@@ -198,7 +198,6 @@ class _Decoder:
     ) -> None:
         self._given = given
         self._modules = modules
-        self._tree = encoded.tree
         self._arrays = [
             _laid_out(encoded.arrays[str(i)], *layout)
             for i, layout in enumerate(encoded.tree["arrays"])
@@ -207,12 +206,9 @@ class _Decoder:
         self._objects: list[Any] = [
             object.__new__(class_named(entry["type"], modules)) for entry in encoded.tree["objects"]
         ]
-
-    def value(self) -> Any:
-        for made, entry in zip(self._objects, self._tree["objects"], strict=True):
-            parts = {name: self._node(part) for name, part in entry["fields"].items()}
-            _fill(made, parts)
-        return self._node(self._tree["root"])
+        for made, entry in zip(self._objects, encoded.tree["objects"], strict=True):
+            _fill(made, {name: self._node(part) for name, part in entry["fields"].items()})
+        self.root = self._node(encoded.tree["root"])
 
     def _node(self, node: Any) -> Any:
         if type(node) in _PLAIN:

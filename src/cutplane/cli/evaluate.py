@@ -6,7 +6,7 @@ import contextlib
 import json
 import sys
 from collections.abc import Callable, Iterator
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import typer
 
@@ -54,32 +54,24 @@ def evaluate(
         raise InputError(f"--level must be between 0 and 1, not {level:g}")
     positions = _positions(at)
     loaded = load_for_files(model)
-    test = read_test(loaded, data)
+    X, y, options = read_test(loaded, data)
     with resample_progress(bootstrap, quiet=quiet) as progress:
         found: Evaluation = evaluation_of(
             loaded.estimator,
-            test.X,
-            test.y,
+            X,
+            y,
             at=positions,
             bootstrap=bootstrap,
             level=level,
             seed=seed,
             progress=progress,
-            **test.options,
+            **options,
         )
     print(json.dumps(found.measures, allow_nan=False) if as_json else str(found))
 
 
-class Test(NamedTuple):
-    """What a model's predictions are compared with."""
-
-    X: Any
-    y: Any
-    options: dict[str, Any]
-
-
-def read_test(model: FileModel, data: str) -> Test:
-    """Read data with labels that suit a model."""
+def read_test(model: FileModel, data: str) -> tuple[Any, Any, dict[str, Any]]:
+    """Read data that suit a model, labels, and what else a measure needs, such as queries."""
     estimator, name = model.estimator, name_of(data)
     targets, measures = estimator.description.targets, estimator.description.measures
     if measures is None or measures is Measures.LABEL_SETS:
@@ -99,20 +91,20 @@ def read_test(model: FileModel, data: str) -> Test:
                 f"{name}: the model knows none of the labels in the last column: it knows "
                 f"{', '.join(map(str, known[:5]))}, the first one here is {y[0][0]}"
             )
-        return Test(X, y, {})
+        return X, y, {}
     if measures is Measures.SEGMENTS:
         frames = read_frames(data, n_features=estimator.n_features_in_)
         tags = known_labels(frames.labels, estimator.classes_, name)
-        return Test(frames.sequences, frames.cut(tags), {})
+        return frames.sequences, frames.cut(tags), {}
     X, labels, qid, _ = model.read(data, labels=True)
     if measures is Measures.CLASSIFICATION:
-        return Test(X, known_labels(labels, estimator.classes_, name), {})
+        return X, known_labels(labels, estimator.classes_, name), {}
     if measures is not Measures.RANKING:
-        return Test(X, target_numbers(labels, name), {})
+        return X, target_numbers(labels, name), {}
     relevance = target_numbers(labels, name, "ranking")
     if relevance.min() < 0:
         raise InputError(f"{name}: relevance must not be negative, got {relevance.min():g}")
-    return Test(X, relevance, {"qid": qid})
+    return X, relevance, {"qid": qid}
 
 
 def _positions(text: str) -> list[int]:

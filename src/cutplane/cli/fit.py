@@ -148,15 +148,6 @@ def choose(task: str | None, loss: str | None) -> Choice:
     return Choice(task or meant, known[task or meant], loss, certain)
 
 
-def with_kernel(choice: Choice) -> Choice:
-    """Return the kernel machine with the same loss, if there is one: what ``--kernel`` asks for."""
-    known: dict[str, Any] = estimators_by_task()
-    for task in fit_options()["kernel"].owners:
-        if choice.loss in known[task].description.loss_names:
-            return choice._replace(task=task, estimator=known[task])
-    return choice
-
-
 @dataclass(frozen=True)
 class FitOption:
     """A parameter of some estimators as an option."""
@@ -228,15 +219,12 @@ class FitOption:
             task: known[task].description.defaults.get(self.name, owner.default)
             for task, owner in self.owners.items()
         }
-        some = None in values.values()
-        return " or ".join(
-            dict.fromkeys(
-                (f"{value:g}" if isinstance(value, float) else str(value))
-                + (f" for {task}" if some else "")
-                for task, value in values.items()
-                if value is not None
-            )
-        )
+        some, shown = None in values.values(), list[str]()
+        for task, value in values.items():
+            if value is not None:
+                text = f"{value:g}" if isinstance(value, float) else str(value)
+                shown.append(f"{text} for {task}" if some else text)
+        return " or ".join(dict.fromkeys(shown))
 
     def as_signature(self) -> inspect.Parameter:
         """Return what Typer makes the option of."""

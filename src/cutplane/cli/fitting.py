@@ -26,7 +26,6 @@ from cutplane.cli.fit import (
     check_search,
     choose,
     is_table,
-    with_kernel,
 )
 from cutplane.cli.fit_report import Fit, fit_in_words, fit_to_json
 from cutplane.cli.options import require_at_least_one, require_outputs
@@ -34,7 +33,8 @@ from cutplane.cli.process import ExitCode, complain, notes_of
 from cutplane.core.certificate import Status, percent
 from cutplane.core.interrupts import held
 from cutplane.core.state import State
-from cutplane.estimators.description import Reads
+from cutplane.estimators import estimators_by_task
+from cutplane.estimators.description import Reads, parameters_of
 from cutplane.estimators.linear import takes_collections
 from cutplane.io import InputError, TraceWriter, open_folder, write_atomically
 from cutplane.io.examples import Examples
@@ -103,7 +103,11 @@ def run_fit(
     """Fit what the options say; ``given`` are those that are parameters of estimators."""
     choice = choose(task, loss)
     if task is None and given.get("kernel") is not None:
-        choice = with_kernel(choice)
+        # The kernel machine with the same loss, if there is one.
+        for name, of in estimators_by_task().items():
+            if "kernel" in parameters_of(of) and choice.loss in of.description.loss_names:
+                choice = choice._replace(task=name, estimator=of)
+                break
     parameters = check_parameters(choice, given)
     search = check_search(choice, own, parameters)
     require_at_least_one("--features", own.features)

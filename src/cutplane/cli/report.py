@@ -65,13 +65,13 @@ def _model_page(
     if data is None:
         return report_of(load_model(path), runs=runs, first_feature=1)
     model = load_for_files(path)
-    test = read_test(model, data)
+    X, y, needed = read_test(model, data)
     with resample_progress(bootstrap, quiet=quiet) as progress:
-        options: dict[str, Any] = {"bootstrap": bootstrap, "progress": progress, **test.options}
+        options: dict[str, Any] = {"bootstrap": bootstrap, "progress": progress, **needed}
         return report_of(
             model.estimator,
-            test.X,
-            test.y,
+            X,
+            y,
             runs=runs,
             data_name=os.path.basename(name_of(data)),
             first_feature=1,

@@ -196,8 +196,11 @@ def _svmlight(
 def _open_table(source: Any, kind: str, watch: _Watch, query: str | None) -> ArrowTable:
     if kind in _DELIMITERS:
         return csv_table(source, _DELIMITERS[kind], query, watch.take)
-    if kind == _STREAM:
-        return stream_table(source)
+    if kind == _STREAM:  # data frames, query results, readers: what offers Arrow's C stream
+        pa = require_pyarrow(watch.name)
+        with _told(watch.name, pa, []):
+            reader = pa.RecordBatchReader.from_stream(source)
+        return ArrowTable(watch.name, reader.schema, partial(_chosen, watch.name, pa, reader))
     if os.fspath(source) == STANDARD_INPUT:
         raise InputError(f"{watch.name}: {kind} must be a file, not a stream")
     watch.take_all()
@@ -340,7 +343,7 @@ def choose_columns(table: ArrowTable, asked: Columns, drop: Sequence[str]) -> Co
             raise InputError(f"{table.name}: the target {target!r} holds {kind}, no number or word")
     if query is not None and not types.is_integer(kind := table.schema.field(query).type):
         raise InputError(f"{table.name}: the query {query!r} holds {kind}, no whole numbers")
-    return asked._replace(features=features)
+    return asked._replace(feature_names=features)
 
 
 def table_batches(table: ArrowTable, columns: Columns) -> Iterator[Batch]:
@@ -568,15 +571,6 @@ def arrow_table(path: str, on_part: Callable[[int, int], object]) -> ArrowTable:
     return ArrowTable(path, file.schema, partial(_chosen, path, pa, all_batches()))
 
 
-def stream_table(source: Any) -> ArrowTable:
-    """Open anything that offers Arrow's C stream: data frames, query results, readers."""
-    name = f"a {type(source).__name__}"
-    pa = require_pyarrow(name)
-    with _told(name, pa, []):
-        reader = pa.RecordBatchReader.from_stream(source)
-    return ArrowTable(name, reader.schema, partial(_chosen, name, pa, reader))
-
-
 def _chosen(name: str, pa: Any, batches: Iterator[Any], columns: list[str]) -> Iterator[Any]:
     """Yield some columns of record batches."""
     with _told(name, pa, []):
@@ -596,19 +590,13 @@ def _told(name: str, pa: Any, columns: list[str]) -> Iterator[None]:
     except pa.ArrowCancelled as error:  # by Ctrl-C
         raise KeyboardInterrupt from error
     except pa.ArrowException as error:
-        raise InputError(f"{name}: {_in_words(str(error), columns)}") from None
-
-
-def _in_words(error: str, columns: list[str]) -> str:
-    """Return pyarrow's words for an error, with the place in front."""
-    found = _PLACE.match(error)
-    assert found is not None  # it matches the empty text too
-    what = " ".join(error[found.end() :].split())
-    if invalid := _INVALID.fullmatch(error[found.end() :]):
-        what = f"{invalid[1][:40]!r} is no number, as those at the beginning of the file are"
-    place = []
-    if found[2]:
-        place.append(f"row {int(found[2]) - 1}")  # the first line has the names
-    if found["column"] and columns:
-        place.append(f"column {columns[int(found['column'])]!r}")
-    return f"{', '.join(place)}: {what}" if place else what
+        found = _PLACE.match(text := str(error))
+        assert found is not None  # it matches the empty text too
+        what = " ".join(text[found.end() :].split())
+        if invalid := _INVALID.fullmatch(text[found.end() :]):
+            what = f"{invalid[1][:40]!r} is no number, as those at the beginning of the file are"
+        place = [f"row {int(found[2]) - 1}"] if found[2] else []  # the first line has the names
+        if found["column"] and columns:
+            place.append(f"column {columns[int(found['column'])]!r}")
+        where = f"{', '.join(place)}: " if place else ""
+        raise InputError(f"{name}: {where}{what}") from None

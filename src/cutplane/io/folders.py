@@ -308,15 +308,6 @@ def map_array(folder: Path, name: str, stored: StoredArray) -> NDArray[Any]:
     return np.memmap(path, dtype=dtype, mode="r", offset=begin, shape=shape)
 
 
-def require_digest(folder: Path, name: str, stored: StoredArray) -> None:
-    """Read an array from front to back, and refuse one whose numbers have changed."""
-    digest = hashlib.sha256()
-    for part in _parts_of(map_array(folder, name, stored).reshape(-1)):
-        digest.update(bytes_of(part))
-    if digest.hexdigest() != stored.sha256:
-        raise InputError(f"{array_file(folder, name)}: damaged: its numbers have changed")
-
-
 LARGEST_INT32 = np.iinfo(np.int32).max
 
 
@@ -332,7 +323,7 @@ class Batch(NamedTuple):
 class Columns(NamedTuple):
     """What the columns of a source are called; None if there is no such column."""
 
-    features: list[str] | None = None
+    feature_names: list[str] | None = None
     target: str | None = None
     weights: str | None = None
     queries: str | None = None
@@ -422,10 +413,7 @@ class FolderWriter:
             arrays=arrays,
             # As many blocks of equal size as work is cut into.
             block_bounds=even_bounds(self.n_rows, count_blocks(n_entries)).tolist(),
-            feature_names=columns.features,
-            target=columns.target,
-            weights=columns.weights,
-            queries=columns.queries,
+            **columns._asdict(),
             labels=[*self._codes] if self._codes else None,
         )
 
@@ -642,9 +630,13 @@ def open_folder(path: str | os.PathLike[str], *, check: bool = False) -> DataFol
     folder = Path(path)
     manifest = read_manifest(folder)
     for name, stored in manifest.arrays.items():
-        map_array(folder, name, stored)
+        array = map_array(folder, name, stored)
         if check:
-            require_digest(folder, name, stored)
+            digest = hashlib.sha256()
+            for part in _parts_of(array.reshape(-1)):
+                digest.update(bytes_of(part))
+            if digest.hexdigest() != stored.sha256:
+                raise InputError(f"{array_file(folder, name)}: damaged: its numbers have changed")
     return DataFolder(folder, manifest)
 
 

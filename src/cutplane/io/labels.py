@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.preprocessing import MultiLabelBinarizer
 
 from cutplane.estimators.description import Targets
 from cutplane.io.files import InputError, reads_as_number
@@ -46,7 +47,15 @@ def training_labels(
     if targets is Targets.GRADES:
         grades = _grades(labels, name, words="categories" in named)
         if "categories" in named:
-            named["categories"] = _order(named["categories"], grades, name)
+            categories = split_categories(named["categories"])
+            order = _labels_of("--categories", categories, grades, name)
+            for label in np.unique(grades).tolist():
+                if label not in order:
+                    raise InputError(
+                        f"{name}: label {show_label(label)!r} is not in --categories "
+                        f"{','.join(categories)}"
+                    )
+            named["categories"] = order
         return grades
     if targets is Targets.TAGS:
         return class_labels(labels, name, certain=True, least=1)
@@ -82,11 +91,7 @@ def label_matrix(sets: NDArray[Any]) -> tuple[NDArray[np.int64], list[str]]:
     names = sorted({label for labels in listed for label in labels})
     if all(name.isascii() and name.isdigit() for name in names):
         names.sort(key=int)
-    place = {name: k for k, name in enumerate(names)}
-    matrix = np.zeros((len(listed), len(names)), dtype=np.int64)
-    for row, labels in enumerate(listed):
-        matrix[row, [place[label] for label in labels]] = 1
-    return matrix, names
+    return MultiLabelBinarizer(classes=names).fit_transform(listed), names
 
 
 def class_texts(
@@ -184,18 +189,6 @@ def _grades(labels: NDArray[Any], name: str, *, words: bool) -> NDArray[Any]:
         fraction = labels[labels != np.rint(labels)][0]
         raise InputError(f"{name}: grades are whole numbers, not {fraction:g}")
     return class_labels(labels, name, certain=True)
-
-
-def _order(text: str, grades: NDArray[Any], name: str) -> list[Any]:
-    """Return the order that ``--categories`` gives to a file's grades."""
-    categories = split_categories(text)
-    order = _labels_of("--categories", categories, grades, name)
-    for label in np.unique(grades).tolist():
-        if label not in order:
-            raise InputError(
-                f"{name}: label {show_label(label)!r} is not in --categories {','.join(categories)}"
-            )
-    return order
 
 
 def _labels_of(option: str, names: list[str], labels: NDArray[Any], name: str) -> list[Any]:

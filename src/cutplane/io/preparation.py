@@ -163,7 +163,6 @@ def _switches(table: Table, column: str) -> NDArray[np.int64]:
 def _preparation(table: Table, scale: str, rare: int, notes: list[str]) -> Any:
     """Return what makes features of the columns of a table."""
     # Imported here: few commands need them, and they take a while.
-    from sklearn.compose import ColumnTransformer
     from sklearn.impute import SimpleImputer
     from sklearn.pipeline import Pipeline
     from sklearn.preprocessing import OneHotEncoder, RobustScaler, StandardScaler

@@ -282,18 +282,18 @@ class _Labels:
 
     def __init__(self) -> None:
         self.there = True
-        self._codes, self._places = array("q"), dict[str, int]()
+        self._words, self._known = list[str](), dict[str, str]()
         self._first = ""
         self._are_numbers = False
         self._longest = (0, 0)  # characters, line
 
     def add(self, word: str, line: int, *, quoted: bool) -> None:
         """Take the label of a frame."""
-        if word not in self._places:
+        if word not in self._known:
             self._check(word, line, quoted=quoted)
-            self._places[word] = len(self._places)
+            self._known[word] = word
             self._longest = max(self._longest, (len(word), -line))
-        self._codes.append(self._places[word])
+        self._words.append(self._known[word])
 
     def _check(self, word: str, line: int, *, quoted: bool) -> None:
         wrong = what_is_wrong_with_label(word) if word else "is empty"
@@ -313,10 +313,8 @@ class _Labels:
         """Return the labels, from a file of this size; None if there are none."""
         if not self.there:
             return None
-        words: NDArray[Any] = np.array([*self._places])
         if self._are_numbers:
-            words = np.array([*map(float, self._places)])
-        else:
-            length, line = self._longest
-            require_room_for_labels(f"{name}:{-line}", length, len(self._codes), size)
-        return np.asarray(words[np.array(self._codes)])
+            return np.array([*map(float, self._words)])
+        length, line = self._longest
+        require_room_for_labels(f"{name}:{-line}", length, len(self._words), size)
+        return np.array(self._words)

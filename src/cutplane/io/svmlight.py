@@ -342,10 +342,9 @@ class _Rows:
         """Return the rows, as many as there are labels, in arrays without room for more."""
         arrays, n_rows = self.arrays, len(labels)
         n_entries = arrays.indptr[n_rows]
-        arrays.values.resize(n_entries, refcheck=False)
-        arrays.indices.resize(n_entries, refcheck=False)
-        arrays.indptr.resize(n_rows + 1, refcheck=False)
-        arrays.qid.resize(n_rows, refcheck=False)
+        sizes = {"values": n_entries, "indices": n_entries, "indptr": n_rows + 1, "qid": n_rows}
+        for name, size in sizes.items():
+            getattr(arrays, name).resize(size, refcheck=False)
         qid = arrays.qid if self._rules.queries else None
         return Piece(*arrays[:3], labels, qid, len(self._text))
 

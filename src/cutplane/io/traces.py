@@ -153,15 +153,9 @@ def bounds_to_json(bounds: Record | Certificate) -> dict[str, float | None]:
 
 def record_from_json(fields: object) -> Record:
     """Return the record of one line."""
-    line = msgspec.convert(fields, _Line)
-    return Record(
-        iteration=line.iteration,
-        objective=math.inf if line.objective is None else line.objective,
-        lower_bound=-math.inf if line.lower_bound is None else line.lower_bound,
-        evaluations=line.evaluations,
-        planes=line.planes,
-        seconds=math.nan if line.seconds is None else line.seconds,
-    )
+    known = msgspec.structs.asdict(msgspec.convert(fields, _Line))
+    unknown = {"objective": math.inf, "lower_bound": -math.inf, "seconds": math.nan}
+    return Record(**known | {name: unknown[name] for name in known if known[name] is None})
 
 
 def _no_constant(name: str) -> float:

@@ -257,18 +257,11 @@ def _tick(axis: _Axis, value: float, height: int, width: int, *, vertical: bool)
 
 
 def _text(text: str, x: float, y: float, *, anchor: str, turned: bool = False) -> Html:
-    return element(
-        "text",
-        text,
-        x=f"{x:.1f}",
-        y=f"{y:.1f}",
-        text_anchor=anchor,
-        transform=f"rotate(-90 {x:.1f} {y:.1f})" if turned else None,
-        class_="axis",
-        fill="#777",
-        font_size=13,
-        font_family="system-ui, sans-serif",
-    )
+    place = {"x": f"{x:.1f}", "y": f"{y:.1f}", "text_anchor": anchor}
+    if turned:
+        place["transform"] = f"rotate(-90 {x:.1f} {y:.1f})"
+    font = {"fill": "#777", "font_size": 13, "font_family": "system-ui, sans-serif"}
+    return element("text", text, **place, class_="axis", **font)
 
 
 def _legend(lines: Sequence[Line]) -> Html:
@@ -343,17 +336,11 @@ class Chart:
     def figure(self, tables: Sequence[Table]) -> Html:
         """Return the figure with a static picture."""
         x, x_title = self.xs[0]
-        lines = [
-            Line(
-                shortened(curve.label, 60),
-                _floats(tables[curve.table][x]),
-                _floats(tables[curve.table][curve.y]),
-                curve.color,
-                curve.dashed,
-                self.steps,
-            )
-            for curve in self.curves
-        ]
+        lines = []
+        for curve in self.curves:
+            across, up = (_floats(tables[curve.table][name]) for name in (x, curve.y))
+            label = shortened(curve.label, 60)
+            lines.append(Line(label, across, up, curve.color, curve.dashed, self.steps))
         picture = line_chart(
             lines, x_title=x_title, y_title=self.title, log_y=self.log, y_range=self.shown
         )
@@ -405,24 +392,15 @@ def charts_of_runs(runs: Sequence[tuple[str, Sequence[Record]]], *, proven: bool
         work.append(Curve(place, "evaluations", label if several else "evaluations", color))
     curves = [curves_of(records) for _, records in runs]
     bottom, top = min(each.bottom for each in curves), max(each.top for each in curves)
-    logarithmic = all(each.logarithmic for each in curves)
-    if logarithmic:
+    log = all(each.logarithmic for each in curves)
+    if log:
         margin = (top / bottom) ** 0.04
         shown = (bottom / margin, top * margin)
     else:
         margin = 0.04 * (top - bottom)
         shown = (bottom - margin, top + margin)
     return [
-        Chart(
-            "chart-bounds",
-            "objective",
-            xs,
-            bounds,
-            log=logarithmic,
-            loggable=bottom > 0,
-            steps=True,
-            shown=shown,
-        ),
+        Chart("chart-bounds", "objective", xs, bounds, log, bottom > 0, steps=True, shown=shown),
         Chart("chart-gap", "relative gap", xs, gaps, log=True, loggable=True, steps=True),
         Chart("chart-work", "evaluations", xs, work, loggable=True, steps=True),
     ]

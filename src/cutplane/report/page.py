@@ -147,19 +147,18 @@ def run_section(runs: Sequence[Run], *, proven: bool) -> tuple[Section, list[Tab
 
     The numbers must be the first tables of the page.
     """
-    ends = table(
-        [
-            "run",
-            "iterations",
-            "evaluations",
-            "planes",
-            "seconds",
-            "objective",
-            "lower bound",
-            "gap",
-        ],
-        [_end(name, records[-1]) for name, records in runs],
-    )
+    shown = {
+        "iterations": "{0.iteration:,}",
+        "evaluations": "{0.evaluations:,}",
+        "planes": "{0.planes:,}",
+        "seconds": "{0.seconds:.3g}",
+        "objective": "{0.objective:.8g}",
+        "lower bound": "{0.lower_bound:.8g}",
+        "gap": "{0.relative_gap:.2e}",
+    }
+    ends = [
+        [name, *(text.format(records[-1]) for text in shown.values())] for name, records in runs
+    ]
     hint = element(
         "p",
         "Move the pointer over a chart to read values, drag to look closer. A page of long runs "
@@ -167,7 +166,9 @@ def run_section(runs: Sequence[Run], *, proven: bool) -> tuple[Section, list[Tab
         class_="note",
     )
     charts = charts_of_runs(runs, proven=proven)
-    section = Section("The run" if len(runs) == 1 else "The runs", [hint, ends], charts)
+    section = Section(
+        "The run" if len(runs) == 1 else "The runs", [hint, table(["run", *shown], ends)], charts
+    )
     return section, [table_of_run(records) for _, records in runs]
 
 
@@ -208,16 +209,3 @@ def versions_section() -> Section:
 def pairs(values: Mapping[str, object]) -> Html:
     """Return a table of names and values."""
     return table([], [[name, value] for name, value in values.items()], words=(0, 1))
-
-
-def _end(name: str, last: Record) -> list[str]:
-    return [
-        name,
-        f"{last.iteration:,}",
-        f"{last.evaluations:,}",
-        f"{last.planes:,}",
-        f"{last.seconds:.3g}",
-        f"{last.objective:.8g}",
-        f"{last.lower_bound:.8g}",
-        f"{last.relative_gap:.2e}",
-    ]

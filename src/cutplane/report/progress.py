@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Self, TextIO
+from typing import Self, TextIO
 
 from cutplane.core.certificate import Record
 from cutplane.core.state import State
@@ -180,10 +180,6 @@ class LiveProgress(Progress):
         self._live.stop()
 
     def _draw(self) -> None:
-        self._live.update(self._table(), refresh=True)
-        self._drawn_at = time.monotonic()
-
-    def _table(self) -> Any:
         from rich.table import Table
 
         title = self._part or None
@@ -199,4 +195,5 @@ class LiveProgress(Progress):
                 for name, (width, _) in shown.items():
                     table.add_column(name, justify="right", min_width=width, no_wrap=True)
             table.add_row(*(text for _, text in shown.values()), style=style)
-        return table
+        self._live.update(table, refresh=True)
+        self._drawn_at = time.monotonic()

@@ -57,17 +57,11 @@ def table(
     left = set(words)
 
     def line(kind: str, cells: Sequence[Any]) -> Html:
-        return element(
-            "tr",
-            *(
-                element(
-                    kind,
-                    cell if isinstance(cell, Html) else shortened(cell),
-                    class_=None if place in left else "number",
-                )
-                for place, cell in enumerate(cells)
-            ),
-        )
+        drawn = []
+        for place, cell in enumerate(cells):
+            text = cell if isinstance(cell, Html) else shortened(cell)
+            drawn.append(element(kind, text, class_=None if place in left else "number"))
+        return element("tr", *drawn)
 
     head = element("thead", line("th", titles)) if titles else Html("")
     body = element("tbody", *(line("td", row) for row in rows))

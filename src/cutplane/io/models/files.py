@@ -43,7 +43,6 @@ from cutplane.io.models.schema import (
     model_schema,
     plain_value,
     python_value,
-    restored_certificates,
 )
 from cutplane.io.tables import TableLayout
 from cutplane.named import load
@@ -294,7 +293,10 @@ def _restored(content: Content, features: Any) -> tuple[Any, TableLayout | None]
         if len(names) != n_features:
             raise Malformed(f"{len(names)} feature names for {n_features} features")
         estimator.feature_names_in_ = np.array(names, dtype=object)
-    estimator.certificate_ = restored_certificates(document.certificates, estimator.tol, n_problems)
+    if len(document.certificates) != n_problems:
+        raise Malformed(f"{len(document.certificates)} certificates, expected {n_problems}")
+    certificates = [entry.certificate(estimator.tol) for entry in document.certificates]
+    estimator.certificate_ = certificates if n_problems > 1 else certificates[0]
     if document.preparation is None:
         return estimator, None
     pipeline = restored_pipeline(document.preparation, estimator, others)

@@ -197,12 +197,16 @@ def describe(transformer: Any, place: str, tensors: Tensors) -> Any:
             ]
     elif of is ColumnTransformer:
         entry.sparse = bool(transformer.sparse_output_)
-        entry.parts = [
+        entry.parts = []
+        for name, inner, columns in transformer.transformers_:
+            if isinstance(columns, slice):
+                raise TypeError("cannot save columns that are given as a slice; list them")
+            plain = np.asarray(columns).tolist()
+            if isinstance(plain, list) and plain and isinstance(plain[0], bool):
+                plain = np.flatnonzero(plain).tolist()
             # Of no columns a transformer was not fitted.
-            Part(name, describe(of if plain != [] else "drop", f"{place}/{name}", tensors), plain)
-            for name, of, columns in transformer.transformers_
-            for plain in [_plain_columns(columns)]
-        ]
+            described = describe("drop" if plain == [] else inner, f"{place}/{name}", tensors)
+            entry.parts.append(Part(name, described, plain))
     return entry
 
 
@@ -422,16 +426,6 @@ def _is_of_tables(transformer: Any) -> bool:
 
 def _described_parts(steps: Sequence[Any], place: str, tensors: Tensors) -> list[Part]:
     return [Part(name, describe(of, f"{place}/{name}", tensors)) for name, of in steps]
-
-
-def _plain_columns(columns: Any) -> Any:
-    """Return which columns a transformer takes: names or numbers, one or a list."""
-    if isinstance(columns, slice):
-        raise TypeError("cannot save columns that are given as a slice; list them")
-    listed = np.asarray(columns).tolist()
-    if isinstance(listed, list) and listed and isinstance(listed[0], bool):
-        return np.flatnonzero(listed).tolist()
-    return listed
 
 
 def _restored_parts(parts: list[Part], place: str, tensors: Tensors) -> list[tuple[str, Any]]:

@@ -153,16 +153,6 @@ class CertificateEntry(Struct, frozen=True):
         return Certificate(self.objective, lower, self.status, self.valid, self.reason)
 
 
-def restored_certificates(
-    entries: list[CertificateEntry], tol: float, n_problems: int
-) -> Certificate | list[Certificate]:
-    """Return the certificate, or one for each problem if there are several."""
-    if len(entries) != n_problems:
-        raise Malformed(f"{len(entries)} certificates, expected {n_problems}")
-    found = [entry.certificate(tol) for entry in entries]
-    return found if n_problems > 1 else found[0]
-
-
 @cache
 def model_schema(estimators: tuple[type[Any], ...], structured: Any, preparation: Any) -> Any:
     """Return the schema of a model of any of these estimators.
