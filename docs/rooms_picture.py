@@ -1,7 +1,7 @@
 """Draw docs/images/rooms.svg, the rooms of the source: ``python docs/rooms_picture.py``.
 
-A room may import those below it. Wings import the foundation, and other wings only where
-`tests/test_architecture.py` says so.
+A room may import those below it. Wings, the folders of `models` and three others, import the
+foundation, and other wings only where `tests/test_architecture.py` says so.
 """
 
 from __future__ import annotations
@@ -20,10 +20,8 @@ FOUNDATION = [
     (["core"], "problem, loop, bundle, certificate"),
     (["compute"], "threads, blocks, compiled loops"),
 ]
-WINGS = [
-    "multiclass", "ranking", "measures", "ordinal", "columns", "novelty", "few_labels", "gram",
-    "structured", "sequences", "tagging", "speech", "graphs", "rna", "networks",
-]  # fmt: skip
+MODELS = Path(__file__).parents[1] / "src" / "cutplane" / "models"
+WINGS = sorted(file.parent.name for file in MODELS.glob("*/__init__.py"))
 OTHER_WINGS = ["lam_proof", "cluster", "papers"]
 
 LEFT, WIDTH, HEIGHT, GAP = 20, 420, 46, 14

@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from cutplane.core import simplex_qp
 from cutplane.core import simplex_qp as simplex_kernels
 from cutplane.core.simplex_qp import SimplexQP
 
@@ -393,10 +392,14 @@ def test_memory_layout_does_not_matter_and_compiles_nothing_new(layout):
     assert len(simplex_kernels.maximize.signatures) == 1
 
 
-def test_leading_block_of_a_larger_array_is_not_copied():
-    roomy = np.zeros((6, 6))
-    assert simplex_qp.row_major(roomy[:4, :4]) is roomy
-    assert not np.shares_memory(simplex_qp.row_major(roomy[1:5, 1:5]), roomy)
+def test_the_leading_block_of_a_larger_array_counts():
+    gram, offsets, lam = random_problem("small integers", 5, n_planes=40)
+    n = len(offsets)
+    roomy = np.full((n + 3, n + 3), np.nan)
+    roomy[:n, :n] = gram
+    np.testing.assert_array_equal(
+        solve((roomy, offsets, lam)).alpha, solve((gram, offsets, lam)).alpha
+    )
 
 
 def test_arguments_are_left_alone():

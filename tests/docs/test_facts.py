@@ -235,3 +235,17 @@ def test_files_of_the_source_are_where_a_page_says(page):
     named = set(re.findall(r"`((?:[a-z_]+/)+[a-z_]+\.py)`", page.read_text(encoding="utf-8")))
     roots = (ROOT / "src/cutplane", ROOT / "src", ROOT)
     assert not {name for name in named if not any((root / name).is_file() for root in roots)}
+
+
+@pytest.mark.parametrize("page", [ROOT / "docs" / "design.md", ROOT / "CONTRIBUTING.md"], ids=str)
+def test_rooms_and_files_of_the_design_are_there(page):
+    text = page.read_text(encoding="utf-8")
+    source = ROOT / "src/cutplane"
+    files = {path.name for path in source.rglob("*.py")}
+    missing = {
+        name
+        for name in re.findall(r"(?<![\w`])`([a-z_]+\.py|(?:[a-z_]+/)+)`", text)
+        if name not in files
+        and not any((root / name).is_dir() for root in (source, source / "models", ROOT))
+    }
+    assert not missing

@@ -15,6 +15,8 @@ from cutplane.estimators import ESTIMATORS
 from cutplane.estimators.description import defaults_of
 from cutplane.estimators.lams import RULES, chosen_lam, standard_errors
 
+from .registered import data_for, made
+
 SEARCH = cp.CrossValidation(cv=3, lams=[1.0, 0.1, 0.01])
 N = 60
 
@@ -38,7 +40,7 @@ def problem(name):
     some = np.where(np.arange(N) % 2, -1, (z > 0).astype(int))
     chains, tags = sequences()
     hmm = {"n_states": 1, "likelihood_iter": 2, "tol": 0.1}
-    return {
+    known = {
         "LinearClassifier": (cp.LinearClassifier("logistic"), X, grades, {}),
         "LinearRegressor": (cp.LinearRegressor("absolute"), X, z, {}),
         "OrdinalClassifier": (cp.OrdinalClassifier(), X, grades, {}),
@@ -53,7 +55,8 @@ def problem(name):
         "KernelClassifier": (cp.KernelClassifier(), X, grades, {}),
         "KernelRegressor": (cp.KernelRegressor("absolute"), X, z, {}),
         "HMMTagger": (cp.HMMTagger(**hmm), chains, tags, {}),
-    }[name]
+    }
+    return known[name] if name in known else (made(ESTIMATORS[name]), *data_for(ESTIMATORS[name]))
 
 
 WITH_LAM = [name for name, of in ESTIMATORS.items() if "lam" in defaults_of(of)]

@@ -12,7 +12,7 @@ from tests.random_arrays import random_array
 import cutplane as cp
 from cutplane.core.interrupts import held, interrupted_so_far
 from cutplane.estimators import fit
-from cutplane.estimators.fit import SideBySide, side_by_side
+from cutplane.estimators.fit import SideBySide, problems_at_once
 
 
 def texts(n_classes=5, seed=0):
@@ -62,8 +62,7 @@ def test_watched_or_limited_fits_go_one_after_the_other(threads, options):
 def test_small_problems_go_one_after_the_other():
     X, y = texts(n_classes=3)
     risks = [cp.ScoredRisk(X, np.where(y == k, 1.0, -1.0), cp.Hinge()) for k in range(3)]
-    with side_by_side(cp.LinearClassifier(n_jobs=2), risks, None) as ahead:
-        assert ahead is None
+    assert problems_at_once(cp.LinearClassifier(n_jobs=2), risks) == 1
 
 
 def result_of(status):

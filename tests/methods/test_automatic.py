@@ -10,7 +10,7 @@ from tests.random_arrays import random_array
 from tests.risks.crew import placed
 
 import cutplane as cp
-from cutplane.compute.mapped import is_mapped
+from cutplane.compute.mapped import files_of
 from cutplane.core.policies.bmrm import OnSegment
 from cutplane.core.state import Problem
 from cutplane.data import AllPairs, as_rows
@@ -182,7 +182,7 @@ def test_rows_on_disk_are_never_visited_at_random(X, tmp_path, monkeypatch):
     X = mapped(tmp_path, X)
     assert not as_rows(X).on_disk  # little enough to stay in the system's cache
     parts = (X,) if isinstance(X, np.ndarray) else as_rows(X).entries()
-    n_bytes = sum(part.nbytes for part in parts if is_mapped(part))
+    n_bytes = sum(part.nbytes for part in parts if files_of([part]))
     monkeypatch.setattr(stored, "IN_CACHE", n_bytes)
     assert not as_rows(X).on_disk
     monkeypatch.setattr(stored, "IN_CACHE", n_bytes - 1)

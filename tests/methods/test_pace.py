@@ -178,7 +178,7 @@ def test_directions_with_and_without_a_matrix(loss, intercept, monkeypatch):
     for by_products in (False, True):
         steps = SmoothedNewton(Problem(risk, cp.L2(0.1)), by_products=by_products)
         start = risk.at(np.zeros(risk.n_parameters))
-        own = steps.begun(start, steps.first_width(start))
+        own = steps.begun(start, 0.0 if loss.smoothed(1.0) is loss else 2.0)
         steps.step(own)
         both.append(own.point)
     np.testing.assert_allclose(both[1].w, both[0].w, atol=1e-7 * np.abs(both[0].w).max())
@@ -199,7 +199,7 @@ def test_ctrl_c_ends_epochs(waits, monkeypatch):
     monkeypatch.setattr(interrupts._watch, "waiting", waits)
     own = DualAscent(Problem(problem(cp.Hinge(), sparse=True), cp.L2(1e-7)))
     duals, clock = own.begun(), Clock(monkeypatch)
-    with pace.using(pace.Pace(np.inf, interrupts.is_waiting)):
+    with pace.using(np.inf, interrupts.is_waiting):
         own.improved(duals, most=20, passes=50.0)
     assert (clock.now == 2.0) is waits  # one epoch
 
@@ -221,7 +221,7 @@ def test_conjugate_gradients_end_with_a_direction_of_descent():
         )
 
     np.testing.assert_allclose(matrix @ solved(), right, atol=1e-6)
-    with pace.using(pace.Pace(-1.0)):
+    with pace.using(-1.0):
         direction = solved()
     assert len(products) == 1
     assert direction @ right > 0.0
@@ -231,11 +231,11 @@ def test_pace():
     assert not pace.hurried()
     assert pace.seconds_left() == np.inf
     assert pace.affords(1e300)
-    with pace.using(pace.Pace(3600.0)):
+    with pace.using(3600.0):
         assert not pace.hurried()
         assert pace.affords(1.0)
         assert not pace.affords(3600.0)
-        with pace.using(pace.Pace(0.0)):
+        with pace.using(0.0):
             assert pace.hurried()
     assert not pace.hurried()
 

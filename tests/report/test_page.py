@@ -10,7 +10,7 @@ import re
 import pytest
 
 from cutplane.core.certificate import Record
-from cutplane.report.charts import Table, charts_of_runs, table_of_run
+from cutplane.report.charts import charts_of_runs, table_of_run, thinned
 from cutplane.report.page import MOST_BYTES, Report, Section, report_of_runs
 from cutplane.report.words import element
 
@@ -85,7 +85,7 @@ def test_a_trace_without_times_is_drawn_against_iterations_alone():
     records = [Record(i + 1, 1.0, 0.5, i, i, math.nan) for i in range(3)]
     (chart, *_) = charts_of_runs([("a", records)], proven=True)
     assert list(chart.xs) == [("iteration", "iterations")]
-    assert table_of_run("a", records).columns["seconds"] == [None] * 3
+    assert table_of_run(records)["seconds"] == [None] * 3
 
 
 def test_bounds_that_do_not_hold_are_not_called_so():
@@ -94,10 +94,10 @@ def test_bounds_that_do_not_hold_are_not_called_so():
 
 
 def test_thinned_tables():
-    table = Table("a", {"x": list(range(100))})
-    assert table.thinned(100) is table
-    assert table.thinned(12).columns["x"][::11] == [0, 99]
-    assert len(table.thinned(12)) == 12
+    table = {"x": list(range(100))}
+    assert thinned(table, 100) is table
+    assert thinned(table, 12)["x"][::11] == [0, 99]
+    assert len(thinned(table, 12)["x"]) == 12
 
 
 def test_files_and_notebooks(tmp_path):

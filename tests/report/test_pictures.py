@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from cutplane.core.certificate import Record
 from cutplane.report.charts import curves_of, mean_run
-from cutplane.report.figures import PlottingUnavailable, draw_run, png_of
+from cutplane.report.figures import PlottingUnavailable, draw_run, picture_of
 from cutplane.report.text import draw_text
 
 # -- characters ------------------------------------------------------------------------------------
@@ -113,7 +113,7 @@ def pixels(content):
 
 
 def test_png_shows_both_bounds(make_run):
-    image = pixels(png_of(draw_run(make_run(30), title="Hinge", subtitle="optimal", tol=1e-3)))
+    image = pixels(picture_of(draw_run(make_run(30), title="Hinge", subtitle="optimal", tol=1e-3)))
     assert image.shape[:2] == (960, 1200)
     for color in ((0xD5, 0x5E, 0x00), (0x00, 0x72, 0xB2)):
         near = np.abs(image[:, :, :3] * 255 - color).max(axis=2) < 3
@@ -139,7 +139,7 @@ def test_png_of_unusual_runs(make_run, kind):
         "unbounded": [replace(one[0], lower_bound=-math.inf)],
         "zero gap": [*one, replace(one[0], iteration=2, lower_bound=one[0].objective)],
     }[kind]
-    assert pixels(png_of(draw_run(records, title=kind, tol=1e-3))).std() > 0
+    assert pixels(picture_of(draw_run(records, title=kind, tol=1e-3))).std() > 0
 
 
 def test_hint_without_matplotlib(make_run, monkeypatch):

@@ -8,7 +8,31 @@ from multiprocessing import Pipe
 import numpy as np
 
 from cutplane.cluster.allreduce import serve
-from cutplane.cluster.sample import ArraySource, Holding, Place, ShardedSample
+from cutplane.cluster.sample import Holding, Place, ShardedSample
+
+
+class ArrayRecipe:
+    """Rows that travel with their recipe."""
+
+    def __init__(self, arrays):
+        self.arrays = arrays
+
+    def read(self):
+        return dict(self.arrays)
+
+
+class ArraySource:
+    """Rows of arrays."""
+
+    def __init__(self, arrays):
+        self.arrays = arrays
+
+    @property
+    def n_rows(self):
+        return int(self.arrays["X"].shape[0])
+
+    def recipe(self, begin, end):
+        return ArrayRecipe({name: array[begin:end] for name, array in self.arrays.items()})
 
 
 class Crew:

@@ -55,7 +55,7 @@ from numpy.typing import NDArray
 
 from cutplane.checkpoints.codec import Unknown, attributes
 from cutplane.compute.arrays import Vector
-from cutplane.core.protocols import FarRisk, Risk, as_quadratic
+from cutplane.core.protocols import FarRisk, Risk
 from cutplane.core.solver import AnySolver, BundleSolver, Policy, PolicyStates, Solver
 from cutplane.core.state import Problem, Run
 
@@ -212,7 +212,7 @@ def require_fitting(
         "problem": problem,
         "risk": problem.risk,
         "method": method,
-        "metric": as_quadratic(problem.regularizer),
+        "metric": problem.quadratic,
     }
     checker = _Checker(known, frozenset(map(id, given)))
     # Both are looked at themselves, like all parts.
@@ -259,9 +259,8 @@ class _Checker:
         """Check what a solver or a policy of the library remembers, if it knows the risk."""
         if not type(policy).__module__.startswith("cutplane."):
             return
-        if own is None and isinstance(
-            self.known["risk"], FarRisk
-        ):  # what workers remember is not stored
+        # What workers remember is not stored.
+        if own is None and isinstance(self.known["risk"], FarRisk):
             return
         kinds = own_kinds(type(policy))
         name = type(own).__name__
@@ -390,7 +389,7 @@ class _Checker:
         of = self.known["risk"]
         name = type(of.loss).__name__
         if name == "FBeta" and of.minimizes_intercept:
-            return self._fits(value, "_Balance", path)
+            return self._fits(value, "list of pair of float and Labeling", path)
         if name == "SharedScore" and type(value) is list:
             alone = all(is_named(own, "AtBestOffset") and own.witness is None for own in value)
             return alone and len(value) == of.intercept_shape[0]

@@ -31,7 +31,7 @@ from functools import cache
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
@@ -362,7 +362,10 @@ def stored_method(path: str | os.PathLike[str]) -> AnySolver:
     try:
         method = Codec({}).decode(Encoded(json.loads(text), {}))
         # As if somebody had written it down: with the checks of its own.
-        options = {name: _checked(option) for name, option in options_of(method).items()}
+        options = {
+            name: replace(option) if is_dataclass(type(option)) else option
+            for name, option in options_of(method).items()
+        }
         made: AnySolver = replace(method, **options)
     except (Unknown, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise CheckpointError(
@@ -371,12 +374,6 @@ def stored_method(path: str | os.PathLike[str]) -> AnySolver:
     if not isinstance(made, Solver):
         raise CheckpointError(f"{folder}: it has no method")
     return made
-
-
-def _checked(option: Any) -> Any:
-    """Return an option as it is if it is made once more, with the checks of its own."""
-    is_instance = is_dataclass(option) and not isinstance(option, type)
-    return replace(option) if is_instance else option
 
 
 def _about(folder: Path, problem: Problem, method: AnySolver) -> About:

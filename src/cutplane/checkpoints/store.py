@@ -37,7 +37,7 @@ import re
 import secrets
 import stat
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, Self
 
@@ -342,12 +342,10 @@ class Store:
         slopes: dict[int, Vector] = {}
         self._segments = []
         for file in self.manifest.planes:
-            parts = self._arrays_of(file)[1]
-            try:
+            with self._reading(file, "no planes"):
+                parts = read_file(self.folder, file)[1]
                 numbers = parts["numbers"].copy().view(np.int64)
                 rows = parts["slopes"].view(np.float64).reshape(len(numbers), -1)
-            except (LookupError, ValueError) as error:
-                raise self._damaged(f"{self.folder / file.name}: damaged: no planes") from error
             self._segments.append((file, numbers))
             slopes.update(zip(numbers.tolist(), rows, strict=True))
         return Stored(encoded, slopes)
@@ -355,26 +353,23 @@ class Store:
     def read_without_planes(self) -> Encoded:
         """Read the last state, but for its slopes."""
         assert self.manifest is not None
-        file = self.manifest.state
-        words, arrays = self._arrays_of(file)
-        # Copies, because places in a file are not aligned as new arrays are.
-        copies = {name: array.copy() for name, array in arrays.items()}
-        try:
+        with self._reading(self.manifest.state, "no state"):
+            words, arrays = read_file(self.folder, self.manifest.state)
+            # Copies, because places in a file are not aligned as new arrays are.
+            copies = {name: array.copy() for name, array in arrays.items()}
             return Encoded(json.loads(words["tree"]), copies)
-        except (LookupError, TypeError, ValueError, RecursionError) as error:
-            raise self._damaged(f"{self.folder / file.name}: damaged: no state") from error
 
-    def _arrays_of(self, file: StoredFile) -> tuple[dict[str, str], dict[str, NDArray[np.uint8]]]:
+    @contextlib.contextmanager
+    def _reading(self, file: StoredFile, what: str) -> Iterator[None]:
+        """Say what is wrong with a file, and how to go on, if there is a way."""
         try:
-            return read_file(self.folder, file)
-        except CheckpointError as error:
-            raise self._damaged(str(error)) from error
-
-    def _damaged(self, message: str) -> CheckpointError:
-        """Return an error that says how to go on, if there is a way."""
-        if _manifest_in(self.folder / _PREVIOUS) is not None:
-            message += f" (rename {_PREVIOUS} to {_MANIFEST} to go on from the write before)"
-        return CheckpointError(message)
+            yield
+        except (LookupError, TypeError, ValueError, RecursionError) as error:
+            is_said = isinstance(error, CheckpointError)
+            message = str(error) if is_said else f"{self.folder / file.name}: damaged: {what}"
+            if _manifest_in(self.folder / _PREVIOUS) is not None:
+                message += f" (rename {_PREVIOUS} to {_MANIFEST} to go on from the write before)"
+            raise CheckpointError(message) from error
 
     def write(self, about: About, iteration: int, encoded: Encoded, planes: Planes) -> float:
         """Write a state; the last one stays, also after an OSError, and the one before it goes.

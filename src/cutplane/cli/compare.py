@@ -13,7 +13,6 @@ from cutplane.cli.options import require_known, require_outputs
 from cutplane.estimators.comparison import FORMATS
 from cutplane.estimators.comparison import compare as comparison_of
 from cutplane.io import InputError, write_atomically
-from cutplane.io.examples import read_examples
 from cutplane.io.files import name_of
 from cutplane.io.preparation import TableOptions
 
@@ -34,8 +33,7 @@ def make_compare() -> Callable[..., None]:
 
     own = inspect.signature(_compare, eval_str=True).parameters
     parameters = [
-        own["train"],
-        *(own[name] for name in own if name not in ("train", "given")),
+        *(own[name] for name in own if name != "given"),
         *(option.as_signature() for name, option in fit_options().items() if name != "method"),
     ]
     compare.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -76,16 +74,7 @@ def _compare(
     for name in names:
         require_known("--methods", name, choice.description.methods)
     require_outputs({"--out": out}, inputs=[train])
-    examples = read_examples(
-        train,
-        choice.estimator,
-        task=choice.task,
-        features=None,
-        certain=task is not None,
-        chosen=task is not None or loss is not None,
-        named=parameters,
-        table=TableOptions(target) if target else None,
-    )
+    examples = choice.read(train, parameters, table=TableOptions(target) if target else None)
     estimator = choice.make(parameters)
     try:
         found = comparison_of(

@@ -14,7 +14,7 @@ from cutplane.cli.fit_report import Fit
 from cutplane.cli.options import make_folder
 from cutplane.core.certificate import percent
 from cutplane.io import check_writable, write_atomically
-from cutplane.report.figures import PlottingUnavailable, draw_run, png_of
+from cutplane.report.figures import PlottingUnavailable, draw_run, picture_of
 from cutplane.report.text import draw_text, table
 from cutplane.report.words import certificate_in_words
 
@@ -89,7 +89,7 @@ def _draw(fit: Fit, out: str | None) -> None:
         print(f"\nNo picture: {missing}\n")
         return
     path = Path(out or tempfile.mkdtemp(prefix="cutplane-demo-")) / _PICTURE
-    write_atomically(path, png_of(picture))
+    write_atomically(path, picture_of(picture))
     print(f"\nThe same as a picture: {path}\n")
 
 

@@ -10,13 +10,7 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from cutplane.cli.options import (
-    DataArgument,
-    JsonOption,
-    ModelArgument,
-    QuietOption,
-    require_share,
-)
+from cutplane.cli.options import DataArgument, JsonOption, ModelArgument, QuietOption
 from cutplane.estimators.description import Measures, Targets
 from cutplane.estimators.evaluation import Evaluation
 from cutplane.estimators.evaluation import evaluate as evaluation_of
@@ -56,7 +50,8 @@ def evaluate(
     in the right order.
     """
     require_resamples(bootstrap)
-    require_share("--level", level)
+    if not 0 < level < 1:
+        raise InputError(f"--level must be between 0 and 1, not {level:g}")
     positions = _positions(at)
     loaded = load_for_files(model)
     test = read_test(loaded, data)
@@ -85,15 +80,39 @@ class Test(NamedTuple):
 
 def read_test(model: FileModel, data: str) -> Test:
     """Read data with labels that suit a model."""
-    description = model.estimator.description
-    if description.measures not in _READERS:
+    estimator, name = model.estimator, name_of(data)
+    targets, measures = estimator.description.targets, estimator.description.measures
+    if measures is None or measures is Measures.LABEL_SETS:
         lacks = (
             "has no labels to compare with"
-            if description.targets is Targets.NOTHING
+            if targets is Targets.NOTHING
             else "is evaluated in Python only, by cutplane.evaluate"
         )
-        raise InputError(f"{name_of(model.path)}: a {type(model.estimator).__name__} {lacks}")
-    return _READERS[description.measures](model, data)
+        raise InputError(f"{name_of(model.path)}: a {type(estimator).__name__} {lacks}")
+    if measures is Measures.CHUNKS:
+        read = read_conll(data, labels=True)
+        X, y = read.split_labels()
+        require_columns(model, read.n_columns - 1, data)
+        known = estimator.classes_.tolist()
+        if set(known).isdisjoint(label for labels in y for label in labels):
+            raise InputError(
+                f"{name}: the model knows none of the labels in the last column: it knows "
+                f"{', '.join(map(str, known[:5]))}, the first one here is {y[0][0]}"
+            )
+        return Test(X, y, {})
+    if measures is Measures.SEGMENTS:
+        frames = read_frames(data, n_features=estimator.n_features_in_)
+        tags = known_labels(frames.labels, estimator.classes_, name)
+        return Test(frames.sequences, frames.cut(tags), {})
+    X, labels, qid, _ = model.read(data, labels=True)
+    if measures is Measures.CLASSIFICATION:
+        return Test(X, known_labels(labels, estimator.classes_, name), {})
+    if measures is not Measures.RANKING:
+        return Test(X, target_numbers(labels, name), {})
+    relevance = target_numbers(labels, name, "ranking")
+    if relevance.min() < 0:
+        raise InputError(f"{name}: relevance must not be negative, got {relevance.min():g}")
+    return Test(X, relevance, {"qid": qid})
 
 
 def _positions(text: str) -> list[int]:
@@ -128,51 +147,3 @@ def resample_progress(resamples: int, *, quiet: bool) -> Iterator[Callable[[floa
                 tell(told / 10, "resamples")
 
         yield progress
-
-
-def _classes(model: FileModel, data: str) -> Test:
-    X, labels, *_ = model.labeled(data)
-    return Test(X, known_labels(labels, model.estimator.classes_, name_of(data)), {})
-
-
-def _numbers(model: FileModel, data: str) -> Test:
-    X, labels, *_ = model.labeled(data)
-    return Test(X, target_numbers(labels, name_of(data)), {})
-
-
-def _queries(model: FileModel, data: str) -> Test:
-    X, labels, qid, _ = model.labeled(data)
-    y = target_numbers(labels, name_of(data), "ranking")
-    if y.min() < 0:
-        raise InputError(f"{name_of(data)}: relevance must not be negative, got {y.min():g}")
-    return Test(X, y, {"qid": qid})
-
-
-def _tokens(model: FileModel, data: str) -> Test:
-    read = read_conll(data, labels=True)
-    X, y = read.split_labels()
-    require_columns(model, read.n_columns - 1, data)
-    known = model.estimator.classes_.tolist()
-    if set(known).isdisjoint(label for labels in y for label in labels):
-        raise InputError(
-            f"{name_of(data)}: the model knows none of the labels in the last column: it knows "
-            f"{', '.join(map(str, known[:5]))}, the first one here is {y[0][0]}"
-        )
-    return Test(X, y, {})
-
-
-def _frames(model: FileModel, data: str) -> Test:
-    estimator = model.estimator
-    read = read_frames(data, n_features=estimator.n_features_in_)
-    labels = known_labels(read.labels, estimator.classes_, name_of(data))
-    return Test(read.sequences, read.cut(labels), {})
-
-
-_READERS: dict[Measures | None, Callable[[FileModel, str], Test]] = {
-    Measures.CLASSIFICATION: _classes,
-    Measures.REGRESSION: _numbers,
-    Measures.QUANTILES: _numbers,
-    Measures.RANKING: _queries,
-    Measures.CHUNKS: _tokens,
-    Measures.SEGMENTS: _frames,
-}

@@ -14,7 +14,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, NamedTuple, get_args
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_args
 
 import typer
 
@@ -42,17 +42,15 @@ from cutplane.models.speech.estimator import COVARIANCES, TOPOLOGIES
 from cutplane.models.tagging.tagger import MEANS, PAIRS
 from cutplane.models.tagging.templates import BUILT_IN, parse_templates
 
+if TYPE_CHECKING:
+    from cutplane.io.examples import Examples
+
 _NOT_OPTIONS = {
     *("loss", "warm_start", "verbose", "callbacks", "checkpoint", "features", "bounds"),
     "constraints",
 }
 _SOLVER = ("tol", "max_iter", "time_limit", "method", "n_jobs")
-_FLAGS = {
-    "C": "--C",
-    "n_jobs": "--threads",
-    "pos_label": "--positive",
-    "positive": "--nonnegative",
-}
+_FLAGS = {"C": "--C", "n_jobs": "--threads", "pos_label": "--positive", "positive": "--nonnegative"}
 
 # Read as text, or with a message of their own, further below.
 _IN_WORDS = {"k", "quantiles", "costs"}
@@ -77,12 +75,30 @@ class Choice(NamedTuple):
     task: str
     estimator: type[Any]
     loss: str
+    certain: bool = True  # whether the task was given
+    chosen: bool = True  # whether the task or the loss was
 
     @property
     def description(self) -> Description:
         """The description of the estimator."""
         described: Description = self.estimator.description
         return described
+
+    def read(
+        self,
+        path: str,
+        named: dict[str, Any],
+        *,
+        features: int | None = None,
+        table: TableOptions | None = None,
+    ) -> Examples:
+        """Read a training file; options that name labels become labels."""
+        from cutplane.io.examples import read_examples
+
+        how: dict[str, Any] = {"task": self.task, "certain": self.certain, "chosen": self.chosen}
+        return read_examples(
+            path, self.estimator, features=features, named=named, table=table, **how
+        )
 
     def make(
         self,
@@ -113,6 +129,7 @@ class Choice(NamedTuple):
 def choose(task: str | None, loss: str | None) -> Choice:
     """Return what is fitted if one or none of task and loss is given; by default the first task."""
     known: dict[str, Any] = estimators_by_task()
+    certain = task is not None
     losses = {name: of.description.loss_names for name, of in known.items()}
     if task is not None:
         require_known("--task", task, known)
@@ -121,14 +138,14 @@ def choose(task: str | None, loss: str | None) -> Choice:
         described = known[task].description
         first = parameters_of(known[task])["loss"].default if described.losses else ""
         loss = described.only_loss or described.defaults.get("loss", first)
-        return Choice(task, known[task], loss)
+        return Choice(task, known[task], loss, certain, certain)
     require_known("--loss", loss, dict.fromkeys(name for each in losses.values() for name in each))
     meant = next(name for name, names in losses.items() if loss in names)
     if task is not None and loss not in losses[task]:
         raise InputError(
             f"--loss {loss} is for {meant}; losses for {task} are {', '.join(losses[task])}"
         )
-    return Choice(task or meant, known[task or meant], loss)
+    return Choice(task or meant, known[task or meant], loss, certain)
 
 
 def with_kernel(choice: Choice) -> Choice:
@@ -136,7 +153,7 @@ def with_kernel(choice: Choice) -> Choice:
     known: dict[str, Any] = estimators_by_task()
     for task in fit_options()["kernel"].owners:
         if choice.loss in known[task].description.loss_names:
-            return Choice(task, known[task], choice.loss)
+            return choice._replace(task=task, estimator=known[task])
     return choice
 
 
@@ -232,7 +249,9 @@ class FitOption:
             panel = "Kernels"
         elif panel == "Model" and len(self.owners) == 1 and not self.losses:
             panel = f"Task {next(iter(self.owners))}"
-        texts = list(dict.fromkeys(_first_sentence(of.text) for of in self.owners.values()))
+        # The first sentences.
+        texts = [of.text.replace("``", "").partition(". ")[0] for of in self.owners.values()]
+        texts = [f"{text.rstrip('.')}." for text in dict.fromkeys(texts)]
         said = " ".join(texts if self.losses else texts[:1])
         if names := self._names(descriptions):
             said = f"{said} One of {', '.join(names)}."
@@ -277,10 +296,27 @@ def check_parameters(choice: Choice, given: Mapping[str, Any]) -> dict[str, Any]
             f"not {choice.loss}"
         )
     if "quantiles" in given:
-        given["quantiles"] = _split_quantiles(given["quantiles"])
+        text = given["quantiles"]
+        try:
+            quantiles = [float(part) for part in text.split(",")]
+        except ValueError:
+            quantiles = []
+        if not all(0 < quantile < 1 for quantile in quantiles) or not quantiles:
+            raise InputError(
+                f"--quantiles must be numbers between 0 and 1: 0.1,0.5,0.9; not {text!r}"
+            )
+        if sorted(set(quantiles)) != quantiles:
+            raise InputError(f"--quantiles {text}: they must ascend")
+        given["quantiles"] = quantiles
     if "k" in given:
-        whole = options["k"].owners[choice.task].type is int
-        given["k"] = _count_or_share(given["k"], f" for --loss {choice.loss}" if whole else "")
+        k, only_count = given["k"], options["k"].owners[choice.task].type is int
+        if not 0 < k < 1 and not (k >= 1 and k.is_integer()):
+            raise InputError(f"--k must be a whole number from 1 on, or a share below 1, not {k:g}")
+        if only_count and k < 1:
+            raise InputError(
+                f"--k must be a whole number from 1 on for --loss {choice.loss}, not {k:g}"
+            )
+        given["k"] = k if k < 1 else int(k)
     if "costs" in given:
         if joint is None:
             raise InputError(f"--costs is for --multi-class {' or '.join(_AT_ONCE)}")
@@ -292,26 +328,9 @@ def check_parameters(choice: Choice, given: Mapping[str, Any]) -> dict[str, Any]
     return given
 
 
-def _split_quantiles(text: str) -> list[float]:
-    try:
-        quantiles = [float(part) for part in text.split(",")]
-    except ValueError:
-        quantiles = []
-    if not all(0 < quantile < 1 for quantile in quantiles) or not quantiles:
-        raise InputError(f"--quantiles must be numbers between 0 and 1: 0.1,0.5,0.9; not {text!r}")
-    if sorted(set(quantiles)) != quantiles:
-        raise InputError(f"--quantiles {text}: they must ascend")
-    return quantiles
-
-
-def check_search(
-    choice: Choice,
-    cv: int | None,
-    rule: str | None,
-    certified: float | None,
-    given: Mapping[str, Any],
-) -> CrossValidation | None:
+def check_search(choice: Choice, own: Options, given: Mapping[str, Any]) -> CrossValidation | None:
     """Return how lam is to be chosen, if it is."""
+    cv, rule, certified = own.cv, own.rule, own.certified
     if certified is not None and not 0.0 < certified < math.inf:
         raise InputError(f"--certified must be a positive number, not {certified:g}")
     if cv is None:
@@ -338,14 +357,6 @@ def check_search(
     return CrossValidation(cv, rule=names[rule or "best"])
 
 
-def _count_or_share(k: float, only_count_for: str) -> float:
-    if not 0 < k < 1 and not (k >= 1 and k.is_integer()):
-        raise InputError(f"--k must be a whole number from 1 on, or a share below 1, not {k:g}")
-    if only_count_for and k < 1:
-        raise InputError(f"--k must be a whole number from 1 on{only_count_for}, not {k:g}")
-    return k if k < 1 else int(k)
-
-
 def read_templates(name: str) -> str:
     """Return a name of templates that are there, or the text of a file of templates."""
     if name in BUILT_IN and not os.path.exists(name):
@@ -358,10 +369,6 @@ def read_templates(name: str) -> str:
     except ValueError as error:
         raise InputError(str(error)) from None
     return text
-
-
-def _first_sentence(text: str) -> str:
-    return text.replace("``", "").partition(". ")[0].rstrip(".") + "."
 
 
 def is_table(options: TableOptions, train: str, description: Description, task: str) -> bool:
@@ -394,25 +401,24 @@ def is_table(options: TableOptions, train: str, description: Description, task: 
     return True
 
 
-_model_option = partial(typer.Option, rich_help_panel="Model")
-_table_option = partial(typer.Option, rich_help_panel="Tables")
-_solver_option = partial(typer.Option, rich_help_panel="Solver")
-_output_option = partial(typer.Option, rich_help_panel="Output")
+def _option(
+    panel: str, metavar: str | None, help: str, *flags: str, default: str | bool = True
+) -> Any:
+    """Return an option of a panel; ``default`` is what is shown in place of its default."""
+    return typer.Option(
+        *flags, metavar=metavar, help=help, show_default=default, rich_help_panel=panel
+    )
+
+
+_of_model, _of_tables = partial(_option, "Model"), partial(_option, "Tables")
+_of_solver, _of_output = partial(_option, "Solver"), partial(_option, "Output")
 
 
 def make_fit() -> Callable[..., None]:
     """Return the command, with the options of the estimators that are registered now."""
     known = estimators_by_task()
-    tasks = _model_option(
-        metavar="TASK", help=f"{', '.join(known)}; by default as the loss and --kernel."
-    )
-    losses = _model_option(
-        metavar="NAME",
-        help=" ".join(
-            f"For {task}: {', '.join(of.description.loss_names)}." for task, of in known.items()
-        ),
-    )
-
+    tasks = _of_model("TASK", f"{', '.join(known)}; by default as the loss and --kernel.")
+    names = [f"For {task}: {', '.join(of.description.loss_names)}." for task, of in known.items()]
     of_command = inspect.signature(Options, eval_str=True).parameters
 
     def fit(train: Train, task: str | None, loss: str | None, **given: Any) -> None:
@@ -430,7 +436,7 @@ def make_fit() -> Callable[..., None]:
     parameters = [
         inspect.signature(fit, eval_str=True).parameters["train"],
         keyword("task", Annotated[str | None, tasks]),
-        keyword("loss", Annotated[str | None, losses]),
+        keyword("loss", Annotated[str | None, _of_model("NAME", " ".join(names))]),
         *(option.as_signature() for option in fit_options().values()),
         *of_command.values(),
     ]
@@ -453,111 +459,94 @@ class Options:
     """What ``cutplane fit`` is told, besides task, loss, and the parameters of estimators."""
 
     features: Annotated[
-        int | None,
-        _model_option(help="Number of features.", show_default="largest index in TRAIN"),
+        int | None, _of_model(None, "Number of features.", default="largest index in TRAIN")
     ] = None
     target: Annotated[
-        list[str] | None,
-        _table_option(metavar="COLUMN", help="Predict this column, a name or a number from 1 on."),
+        list[str] | None, _of_tables("COLUMN", "Predict this column, a name or a number from 1 on.")
     ] = None
     query: Annotated[
-        str | None,
-        _table_option(metavar="COLUMN", help="For ranking: the column that names the query."),
+        str | None, _of_tables("COLUMN", "For ranking: the column that names the query.")
     ] = None
     drop: Annotated[
-        list[str] | None,
-        _table_option(metavar="COLUMN", help="Leave this column out; may be given several times."),
+        list[str] | None, _of_tables("COLUMN", "Leave this column out; may be given several times.")
     ] = None
     text: Annotated[
         list[str] | None,
-        _table_option(
-            metavar="COLUMN", help="Take this column as words, such as numbers that are codes."
-        ),
+        _of_tables("COLUMN", "Take this column as words, such as numbers that are codes."),
     ] = None
     scale: Annotated[
         str | None,
-        _table_option(
-            metavar="NAME",
-            help=f"How columns of numbers are scaled: {', '.join(SCALES)}.",
-            show_default="standard; for novelty none",
+        _of_tables(
+            "NAME",
+            f"How columns of numbers are scaled: {', '.join(SCALES)}.",
+            default="standard; for novelty none",
         ),
     ] = None
     rare: Annotated[
         int | None,
-        _table_option(
-            metavar="ROWS",
-            help="Words that are in fewer rows than this are taken as one.",
-            show_default=str(RARE),
+        _of_tables(
+            "ROWS", "Words that are in fewer rows than this are taken as one.", default=str(RARE)
         ),
     ] = None
     header: Annotated[
         bool,
-        _table_option(
-            "--header/--no-header", help="Whether the first line has the names of the columns."
+        _of_tables(
+            None, "Whether the first line has the names of the columns.", "--header/--no-header"
         ),
     ] = True
     cv: Annotated[
         int | None,
-        _solver_option(
-            "--cv", metavar="FOLDS", help="Choose lam by cross-validation with so many folds."
-        ),
+        _of_solver("FOLDS", "Choose lam by cross-validation with so many folds.", "--cv"),
     ] = None
     rule: Annotated[
         str | None,
-        _solver_option(
-            metavar="NAME",
-            help="With --cv: take the best lam, or the largest within one-standard-error of it.",
-            show_default="best",
+        _of_solver(
+            "NAME",
+            "With --cv: take the best lam, or the largest within one-standard-error of it.",
+            default="best",
         ),
     ] = None
     certified: Annotated[
         float | None,
-        _solver_option(
-            metavar="AMOUNT",
-            help="With --cv: prove that no lam has an error that is lower by more than this.",
+        _of_solver(
+            "AMOUNT", "With --cv: prove that no lam has an error that is lower by more than this."
         ),
     ] = None
     checkpoint: Annotated[
         str | None,
-        _solver_option(
-            metavar="DIR",
-            help="Keep the state of the fit in this folder; the same command goes on from there.",
+        _of_solver(
+            "DIR", "Keep the state of the fit in this folder; the same command goes on from there."
         ),
     ] = None
     every: Annotated[
         float | None,
-        _solver_option(
-            metavar="SECONDS",
-            help="With --checkpoint: time between two writes.",
-            show_default="60, or more where writing takes long",
+        _of_solver(
+            "SECONDS",
+            "With --checkpoint: time between two writes.",
+            default="60, or more where writing takes long",
         ),
     ] = None
     scheduler: Annotated[
         str | None,
-        _solver_option(
-            metavar="ADDRESS",
-            help="Fit on the workers of this Dask scheduler; TRAIN is a folder that they can read.",
+        _of_solver(
+            "ADDRESS",
+            "Fit on the workers of this Dask scheduler; TRAIN is a folder that they can read.",
         ),
     ] = None
     workers: Annotated[
-        int | None,
-        _solver_option(metavar="N", help="Fit on so many Dask workers that are started here."),
+        int | None, _of_solver("N", "Fit on so many Dask workers that are started here.")
     ] = None
-    out: Annotated[
-        str | None, _output_option(metavar="MODEL", help="Write the model to this file.")
-    ] = None
-    trace: Annotated[
-        str | None, _output_option(metavar="JSONL", help="Write every iteration to this file.")
-    ] = None
+    out: Annotated[str | None, _of_output("MODEL", "Write the model to this file.")] = None
+    trace: Annotated[str | None, _of_output("JSONL", "Write every iteration to this file.")] = None
     plot: Annotated[
         str | None,
-        _output_option(
-            metavar="PICTURE",
-            help="Draw the bounds closing in, or with --cv bounds and scores against lam; PNG, or "
-            "SVG or PDF if its name ends so.",
+        _of_output(
+            "PICTURE",
+            "Draw the bounds closing in, or with --cv bounds and scores against lam; PNG, or SVG "
+            "or PDF if its name ends so.",
         ),
     ] = None
-    as_json: Annotated[bool, _output_option("--json", help="Print one JSON object.")] = False
+    as_json: Annotated[bool, _of_output(None, "Print one JSON object.", "--json")] = False
     quiet: Annotated[
-        bool, _output_option("--quiet", "-q", help="Show no progress and no summary.")
+        bool, _of_output(None, "Show no progress and no summary.", "--quiet", "-q")
     ] = False

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from cutplane.core.certificate import Certificate, Record
 from cutplane.estimators.description import Targets
+from cutplane.estimators.estimator import of_problems
 from cutplane.estimators.lams import standard_errors
 from cutplane.io.labels import plain_label, show_label
 from cutplane.io.traces import bounds_to_json
@@ -33,8 +34,7 @@ class Fit:
     @property
     def certificates(self) -> list[Certificate]:
         """One certificate a problem."""
-        found = self.estimator.certificate_
-        return found if isinstance(found, list) else [found]
+        return of_problems(self.estimator, "certificate_")
 
     @property
     def all_counts(self) -> dict[str, int]:
@@ -72,8 +72,7 @@ class Fit:
     @property
     def histories(self) -> list[list[Record]]:
         """One history a problem."""
-        found: Any = self.estimator.history_
-        return found if isinstance(self.estimator.certificate_, list) else [found]
+        return of_problems(self.estimator, "history_")
 
     @property
     def certificate(self) -> Certificate:
@@ -130,33 +129,40 @@ def fit_to_json(fit: Fit) -> dict[str, Any]:
 
 def fit_in_words(fit: Fit) -> str:
     """Return a short summary that ends with the certificate."""
-    estimator, certificate = fit.estimator, fit.certificate
+    estimator, certificate, search = fit.estimator, fit.certificate, fit.search
     problems = len(fit.certificates)
-    counts = (
-        f"{_count(sum(map(len, fit.histories)), 'iteration')}, "
+    joint = f", {name}" if (name := _joint(estimator)) else ""
+    looked_for, positive = "", _positive_class(estimator)
+    # Which of two classes is meant, where the loss or the user makes a difference.
+    if fit.loss in MEASURES or estimator.get_params().get("pos_label") is not None:
+        looked_for = "" if positive is None else f", positive class {show_label(positive)}"
+    lines = [
+        f"data       {', '.join(_data(fit))}",
+        f"model      {fit.loss} loss{joint}{looked_for}, lam = {estimator.lam_:.6g}",
+    ]
+    if search is not None:
+        place = search["lams"].index(estimator.lam_)
+        lines.append(
+            f"lam        of {len(search['lams'])}, by {search['folds']} folds: score "
+            f"{search['scores'][place]:.4g} +- {search['standard_errors'][place]:.2g}"
+        )
+    if fit.proof is not None:
+        lines.append(f"proof      {fit.proof}")
+    lines.append(
+        f"work       {_count(sum(map(len, fit.histories)), 'iteration')}, "
         f"{_count(estimator.evaluations_, 'evaluation')}, {estimator.fit_seconds_:.3g} s"
     )
-    joint = f", {name}" if (name := _joint(estimator)) else ""
+    bounds = f"bounds     {certificate.lower_bound:.8g} <= optimum <= {certificate.objective:.8g}"
+    if not certificate.valid:  # the lower bound of a risk that is not convex bounds nothing
+        bounds = f"objective  {certificate.objective:.8g}"
     each = f", means over {problems} classes, each against the rest" if problems > 1 else ""
-    return "\n".join(
-        [
-            f"data       {', '.join(_data(fit))}",
-            f"model      {fit.loss} loss{joint}{_looked_for(fit)}, lam = {estimator.lam_:.6g}",
-            *_search_in_words(fit),
-            f"work       {counts}",
-            f"{_bounds(certificate)}{each}",
-            f"gap        {certificate.relative_gap:.2e} relative, tolerance {estimator.tol:g}",
-            "",
-            certificate_in_words(certificate),
-        ]
-    )
-
-
-def _bounds(certificate: Certificate) -> str:
-    # The lower bound of a risk that is not convex bounds nothing.
-    if not certificate.valid:
-        return f"objective  {certificate.objective:.8g}"
-    return f"bounds     {certificate.lower_bound:.8g} <= optimum <= {certificate.objective:.8g}"
+    lines += [
+        f"{bounds}{each}",
+        f"gap        {certificate.relative_gap:.2e} relative, tolerance {estimator.tol:g}",
+        "",
+        certificate_in_words(certificate),
+    ]
+    return "\n".join(lines)
 
 
 def certificate_to_json(certificate: Certificate) -> dict[str, Any]:
@@ -184,18 +190,6 @@ def _data(fit: Fit) -> Iterator[str]:
         yield _count(counts["n_queries"], "query", "queries")
 
 
-def _search_in_words(fit: Fit) -> Iterator[str]:
-    """Yield how lam was chosen, if it was."""
-    if (search := fit.search) is not None:
-        place = search["lams"].index(fit.estimator.lam_)
-        yield (
-            f"lam        of {len(search['lams'])}, by {search['folds']} folds: score "
-            f"{search['scores'][place]:.4g} +- {search['standard_errors'][place]:.2g}"
-        )
-    if fit.proof is not None:
-        yield f"proof      {fit.proof}"
-
-
 def _planes(history: Sequence[Record]) -> int:
     return history[-1].planes if history else 0
 
@@ -204,14 +198,6 @@ def _positive_class(estimator: Any) -> Any:
     """Return the one of two classes that is looked for, or None."""
     two = len(getattr(estimator, "classes_", ())) == 2
     return getattr(estimator, "positive_class_", None) if two else None
-
-
-def _looked_for(fit: Fit) -> str:
-    """Return which of two classes is meant, where the loss or the user makes a difference."""
-    positive, asked = _positive_class(fit.estimator), fit.estimator.get_params().get("pos_label")
-    if positive is None or (fit.loss not in MEASURES and asked is None):
-        return ""
-    return f", positive class {show_label(positive)}"
 
 
 def _joint(estimator: Any) -> str | None:

@@ -30,14 +30,14 @@ from cutplane.cli.fit import (
 )
 from cutplane.cli.fit_report import Fit, fit_in_words, fit_to_json
 from cutplane.cli.options import require_at_least_one, require_outputs
-from cutplane.cli.process import ExitCode, complain
+from cutplane.cli.process import ExitCode, complain, notes_of
 from cutplane.core.certificate import Status, percent
 from cutplane.core.interrupts import held
 from cutplane.core.state import State
 from cutplane.estimators.description import Reads
 from cutplane.estimators.linear import takes_collections
 from cutplane.io import InputError, TraceWriter, open_folder, write_atomically
-from cutplane.io.examples import Examples, read_examples
+from cutplane.io.examples import Examples
 from cutplane.io.files import name_of
 from cutplane.io.folders import dask_arrays
 from cutplane.io.labels import split_categories
@@ -48,19 +48,17 @@ from cutplane.report.figures import FORMATS, draw_run, picture_of, require_plott
 from cutplane.report.progress import progress_on
 
 
-def require_cluster(
-    scheduler: str | None, workers: int | None, choice: Choice, train: str, *, search: bool
-) -> None:
+def require_cluster(own: Options, choice: Choice, train: str) -> None:
     """Raise InputError unless a fit of these data can be on a cluster."""
-    if scheduler is not None and workers is not None:
+    if own.scheduler is not None and own.workers is not None:
         raise InputError("--scheduler or --workers, not both: workers belong to one scheduler")
-    require_at_least_one("--workers", workers)
-    option = "--workers" if scheduler is None else "--scheduler"
+    require_at_least_one("--workers", own.workers)
+    option = "--workers" if own.scheduler is None else "--scheduler"
     if importlib.util.find_spec("distributed") is None:
         raise InputError(f'{option} needs Dask: pip install "cutplane[dask]"')
     if not takes_collections(choice.estimator):
         raise InputError(f"{option}: --task {choice.task} needs one machine")
-    if search:
+    if own.cv is not None:
         raise InputError(f"{option}: --cv needs one machine")
     if not os.path.isdir(train):
         raise InputError(
@@ -107,7 +105,7 @@ def run_fit(
     if task is None and given.get("kernel") is not None:
         choice = with_kernel(choice)
     parameters = check_parameters(choice, given)
-    search = check_search(choice, own.cv, own.rule, own.certified, parameters)
+    search = check_search(choice, own, parameters)
     require_at_least_one("--features", own.features)
     if own.features is not None and choice.description.reads in (Reads.SEQUENCES, Reads.FRAMES):
         raise InputError(f"--features is not for --task {choice.task}")
@@ -116,13 +114,7 @@ def run_fit(
     if own.plot is not None:
         require_plotting()
     table = TableOptions(
-        own.target or (),
-        own.query,
-        own.drop or (),
-        own.text or (),
-        own.scale,
-        own.rare,
-        own.header,
+        own.target or (), own.query, own.drop or (), own.text or (), own.scale, own.rare, own.header
     )
     reads_table = is_table(table, train, choice.description, choice.task)
     if reads_table and own.features is not None:
@@ -130,23 +122,14 @@ def run_fit(
     kept = _checkpoint(own.checkpoint, own.every)
     is_shared = own.scheduler is not None or own.workers is not None
     if is_shared:
-        require_cluster(own.scheduler, own.workers, choice, train, search=search is not None)
+        require_cluster(own, choice, train)
         if own.features is not None:
             raise InputError("--features needs one machine")
     inputs = [train] if own.checkpoint is None else [train, own.checkpoint]
     require_outputs({"--out": own.out, "--trace": own.trace, "--plot": own.plot}, inputs=inputs)
 
-    certain = task is not None
-    examples = read_examples(
-        train,
-        choice.estimator,
-        task=choice.task,
-        features=own.features,
-        certain=certain,
-        chosen=certain or loss is not None,
-        named=parameters,
-        table=table if reads_table else None,
-    )
+    of_table = table if reads_table else None
+    examples = choice.read(train, parameters, features=own.features, table=of_table)
     if not own.quiet:
         for note in examples.notes:
             complain(f"{name_of(train)}: {note}")
@@ -168,14 +151,18 @@ def run_fit(
         if own.out is not None:
             save_with_layout(examples.model(estimator), own.out, examples.layout)
         if own.plot is not None:
-            picture = picture_of(_picture(fitted, name), _kind_of_picture(own.plot))
-            write_atomically(own.plot, picture)
+            ending = os.path.splitext(own.plot)[1][1:].lower()
+            kind = ending if ending in FORMATS else FORMATS[0]
+            write_atomically(own.plot, picture_of(_picture(fitted, name), kind))
 
     if own.as_json:
         print(json.dumps(fit_to_json(fitted), allow_nan=False))
     elif not own.quiet:
         print(fit_in_words(fitted))
-    raise typer.Exit(_exit_code(fitted.certificate.status))
+    status = fitted.certificate.status
+    if status is Status.INTERRUPTED:
+        raise typer.Exit(ExitCode.INTERRUPTED)
+    raise typer.Exit(ExitCode.SUCCESS if status.success else ExitCode.TOLERANCE_MISSED)
 
 
 def _checkpoint(path: str | None, every: float | None) -> Checkpoint | None:
@@ -190,36 +177,14 @@ def _checkpoint(path: str | None, every: float | None) -> Checkpoint | None:
     return Checkpoint(path, every)
 
 
-class _CheckpointNotes(logging.Handler):
-    """Passes on what is logged of checkpoints: warnings, and where a fit goes on."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if record.levelno >= logging.WARNING:
-            complain(record.getMessage())
-        else:
-            print(record.getMessage(), file=sys.stderr)
-
-
-@contextlib.contextmanager
-def _checkpoint_notes(*, quiet: bool) -> Iterator[None]:
-    log, notes = logging.getLogger("cutplane.checkpoints"), _CheckpointNotes()
-    before = log.level
-    log.addHandler(notes)
-    log.setLevel(logging.WARNING if quiet else logging.INFO)
-    try:
-        yield
-    finally:
-        log.removeHandler(notes)
-        log.setLevel(before)
-
-
 def _fit(
     estimator: Any, examples: Examples, *, name: str, trace: TraceWriter | None, quiet: bool
 ) -> None:
     """Run the fit under watch; its warnings become lines on standard error."""
     with warnings.catch_warnings(record=True) as caught, contextlib.ExitStack() as stack:
         warnings.simplefilter("always")
-        stack.enter_context(_checkpoint_notes(quiet=quiet))
+        level = logging.WARNING if quiet else logging.INFO
+        stack.enter_context(notes_of("checkpoints", level, warn=complain))
         watchers: list[Callable[[State], object]] = [] if trace is None else [trace]
         if not quiet:
             watchers.append(display := progress_on(sys.stderr))
@@ -234,12 +199,6 @@ def _fit(
     # Each only once: rounding can warn in every iteration.
     for message in dict.fromkeys(" ".join(str(warning.message).split()) for warning in caught):
         complain(message)
-
-
-def _kind_of_picture(path: str) -> str:
-    """Return what a picture's name ends with, if it is one of the known kinds; else PNG."""
-    ending = os.path.splitext(path)[1][1:].lower()
-    return ending if ending in FORMATS else FORMATS[0]
 
 
 def _picture(fitted: Fit, name: str) -> Any:
@@ -260,9 +219,3 @@ def _picture(fitted: Fit, name: str) -> Any:
         tol=estimator.tol,
         proven=certificate.valid,
     )
-
-
-def _exit_code(status: Status) -> ExitCode:
-    if status is Status.INTERRUPTED:
-        return ExitCode.INTERRUPTED
-    return ExitCode.SUCCESS if status.success else ExitCode.TOLERANCE_MISSED

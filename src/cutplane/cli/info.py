@@ -87,11 +87,7 @@ def columns_of(preparation: Any) -> Iterator[dict[str, Any]]:
             fill = part[0] if isinstance(part, Pipeline) else part
             center = _SCALERS.get(type(scaler).__name__, "")
             for place, column in enumerate(columns):
-                entry = {
-                    "column": column,
-                    "kind": NUMBERS,
-                    "gaps": float(fill.statistics_[place]),
-                }
+                entry = {"column": column, "kind": NUMBERS, "gaps": float(fill.statistics_[place])}
                 if center:
                     entry |= {
                         "subtract": float(getattr(scaler, center)[place]),

@@ -30,12 +30,6 @@ def require_at_least_one(option: str, value: int | None) -> None:
         raise InputError(f"{option} must be at least 1, not {value}")
 
 
-def require_share(option: str, value: float) -> None:
-    """Refuse a number that is not between 0 and 1."""
-    if not 0 < value < 1:
-        raise InputError(f"{option} must be between 0 and 1, not {value:g}")
-
-
 def require_known(option: str, name: str, known: Iterable[str]) -> None:
     """Refuse a name that is not known, and suggest the closest that is."""
     known = list(known)

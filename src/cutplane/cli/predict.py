@@ -75,7 +75,7 @@ def predict(
     if sequences:
         text = _tagged(loaded, data, probabilities, n_best, quiet=quiet)
     else:
-        X = loaded.inputs(data)
+        X = loaded.read(data, labels=False).X
         show = str if formulas else harmless
         lines = _lines(estimator, X, *chosen, show=show, quiet=quiet)
         text = "".join(f"{line}\n" for line in lines)

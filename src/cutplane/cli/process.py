@@ -21,7 +21,7 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import IntEnum
 from types import FrameType
 from typing import Any
@@ -87,19 +87,26 @@ def complain_of_defect(error: Exception) -> ExitCode:
     return ExitCode.DEFECT
 
 
-class _Lines(logging.Handler):
+def _say(message: object) -> None:
+    print(message, file=sys.stderr, flush=True)
+
+
+class _Notes(logging.Handler):
+    def __init__(self, warn: Callable[[object], None]) -> None:
+        super().__init__()
+        self._warn = warn
+
     def emit(self, record: logging.LogRecord) -> None:
-        print(record.getMessage(), file=sys.stderr, flush=True)
+        (self._warn if record.levelno >= logging.WARNING else _say)(record.getMessage())
 
 
 @contextlib.contextmanager
-def compile_notes(*, quiet: bool) -> Iterator[None]:
-    """Show what is logged of compilation meanwhile, or nothing of it."""
-    log = logging.getLogger("cutplane.compiling")
-    notes: logging.Handler = logging.NullHandler() if quiet else _Lines()
+def notes_of(name: str, least: int, *, warn: Callable[[object], None] = _say) -> Iterator[None]:
+    """Show what a part of the library logs meanwhile, from a level on."""
+    log, notes = logging.getLogger(f"cutplane.{name}"), _Notes(warn)
     before, passed_on = log.level, log.propagate
     log.addHandler(notes)
-    log.setLevel(logging.INFO)
+    log.setLevel(least)
     log.propagate = False
     try:
         yield
@@ -107,3 +114,8 @@ def compile_notes(*, quiet: bool) -> Iterator[None]:
         log.removeHandler(notes)
         log.setLevel(before)
         log.propagate = passed_on
+
+
+def compile_notes(*, quiet: bool) -> contextlib.AbstractContextManager[None]:
+    """Show what is logged of compilation meanwhile, or nothing of it."""
+    return notes_of("compiling", logging.CRITICAL if quiet else logging.INFO)

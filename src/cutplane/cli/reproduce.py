@@ -18,7 +18,7 @@ from cutplane.core.interrupts import at_once
 from cutplane.io import check_writable, write_atomically
 from cutplane.papers import EXPERIMENTS, Experiment
 from cutplane.papers.experiment import Row
-from cutplane.report.figures import png_of, require_plotting
+from cutplane.report.figures import picture_of, require_plotting
 from cutplane.report.progress import bar_on
 from cutplane.report.text import table
 
@@ -42,7 +42,13 @@ def reproduce(
         require_known("NAME", name, EXPERIMENTS)
     chosen = [EXPERIMENTS[name] for name in dict.fromkeys(names)]
     if out is not None:
-        _require_pictures(chosen, out)
+        # Before anything is computed: can the pictures be drawn and written?
+        drawn = [experiment for experiment in chosen if experiment.picture]
+        if drawn:
+            require_plotting()
+        make_folder(out)
+        for experiment in drawn:
+            check_writable(_picture_path(experiment, out))
     reports = {}
     for experiment in chosen:
         rows, complete = _run(experiment)
@@ -51,7 +57,7 @@ def reproduce(
             print(("\n" if len(reports) > 1 else "") + _in_words(experiment, rows))
         if out is not None and experiment.picture and rows:
             path = _picture_path(experiment, out)
-            write_atomically(path, png_of(experiment.picture(rows)))
+            write_atomically(path, picture_of(experiment.picture(rows)))
             print(f"picture: {path}", file=sys.stderr)
         if not complete:
             break
@@ -60,16 +66,6 @@ def reproduce(
     if not all(report["complete"] for report in reports.values()):
         complain("interrupted: the rows above are finished")
         raise typer.Exit(ExitCode.INTERRUPTED)
-
-
-def _require_pictures(chosen: Sequence[Experiment], out: str) -> None:
-    """Find out before anything is computed whether the pictures can be drawn and written."""
-    drawn = [experiment for experiment in chosen if experiment.picture]
-    if drawn:
-        require_plotting()
-    make_folder(out)
-    for experiment in drawn:
-        check_writable(_picture_path(experiment, out))
 
 
 def _picture_path(experiment: Experiment, out: str) -> Path:

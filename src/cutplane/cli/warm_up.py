@@ -20,7 +20,6 @@ from cutplane.compute.compiled import watch
 from cutplane.estimators import estimators_by_task
 from cutplane.estimators.classifier import MULTI_CLASS
 from cutplane.estimators.description import Reads, parameters_of
-from cutplane.io.examples import read_examples
 
 _ROW = "{} {}1:{} 2:{} 3:1\n"
 _TOKENS = "the DT B-NP\ncat NN I-NP\nsat VB O\n\n"
@@ -54,9 +53,7 @@ def warm_up(
 def _fit_small_models(task: str, path: Path) -> None:
     choice = choose(task, None)
     path.write_text(_small_data(choice.description.reads))
-    examples = read_examples(
-        str(path), choice.estimator, task=task, features=None, certain=True, named={}
-    )
+    examples = choice.read(str(path), {})
     kinds = [examples.X]
     if choice.description.reads in (Reads.ROWS, Reads.QUERIES):
         kinds.append(examples.X.toarray())

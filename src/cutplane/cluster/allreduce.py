@@ -383,46 +383,34 @@ class Leader:
         Exception
             What a worker has raised.
         """
+        begin = time.perf_counter()
+        self.n_calls += 1
+        self._idle = False
         try:
-            return self._call(verb, arguments, each, hear)
+            for k, link in enumerate(self._links):
+                own = () if each is None else (each[k],)
+                self._guarded(k, link.send, "call", (verb, *arguments, *own))
+            while True:
+                answers = [self._guarded(k, link.receive) for k, link in enumerate(self._links)]
+                kinds, contents = {kind for kind, _ in answers}, [own for _, own in answers]
+                if kinds == {"done"}:
+                    self.seconds += time.perf_counter() - begin
+                    self._idle = True
+                    return contents
+                if kinds - _ANSWERS.keys() or len(kinds) > 1:
+                    self._release(answers)
+                self.n_rounds += 1
+                kind = kinds.pop()
+                answer = _ANSWERS[kind](contents)
+                if kind == "report" and hear is not None:
+                    answer = hear(answer)
+                message = packed("answer", answer)
+                for k, link in enumerate(self._links):
+                    self._guarded(k, link.send_packed, message)
         except BaseException:
             if not self._idle:  # interrupted, say: nobody knows what the workers wait for
                 self.close()
             raise
-
-    def _call(
-        self,
-        verb: str,
-        arguments: Sequence[Any],
-        each: Sequence[Any] | None,
-        hear: Callable[[Any], Any] | None,
-    ) -> list[Any]:
-        begin = time.perf_counter()
-        self.n_calls += 1
-        self._idle = False
-        for k, link in enumerate(self._links):
-            own = () if each is None else (each[k],)
-            self._guarded(k, link.send, "call", (verb, *arguments, *own))
-        while True:
-            answers = self._answers()
-            kinds = {kind for kind, _ in answers}
-            if kinds == {"done"}:
-                self.seconds += time.perf_counter() - begin
-                self._idle = True
-                return [content for _, content in answers]
-            if kinds - _ANSWERS.keys() or len(kinds) > 1:
-                self._release(answers)
-            self.n_rounds += 1
-            kind, contents = kinds.pop(), [content for _, content in answers]
-            answer = _ANSWERS[kind](contents)
-            if kind == "report" and hear is not None:
-                answer = hear(answer)
-            message = packed("answer", answer)
-            for k, link in enumerate(self._links):
-                self._guarded(k, link.send_packed, message)
-
-    def _answers(self) -> list[tuple[str, Any]]:
-        return [self._guarded(k, link.receive) for k, link in enumerate(self._links)]
 
     def _guarded(self, number: int, act: Callable[..., Any], *given: Any) -> Any:
         """Send to a worker, or receive from it; if it is gone, free the others and say so."""

@@ -25,7 +25,7 @@ from cutplane.data import ObservedPairs, Rows, as_rows
 from cutplane.models.sequences.losses import ChainLoss
 from cutplane.models.sequences.risk import ChainRisk, nearly_best_step, steps_to
 from cutplane.risks.composite import InferenceRisk
-from cutplane.risks.scored import good_number_for
+from cutplane.risks.scored import good_number_of_groups
 
 
 class ShardTokens(NamedTuple):
@@ -173,7 +173,7 @@ class ShardChains(InferenceRisk):
     @property
     def good_groups(self) -> int:
         """How many groups should make a run the fastest."""
-        return good_number_for(self.n_entries, self._shape.n_features)
+        return good_number_of_groups(self.n_entries, self._shape.n_features)
 
     def group_bounds(self, n_groups: int) -> Vector:
         """Return what each group's part of the risk never goes below."""

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets
 
 from cutplane.cluster import sharded_sample
-from cutplane.cluster.risk import ShardedRisk, Target, class_masses, extremes, total_weight
+from cutplane.cluster.risk import ShardedRisk, class_masses, extremes, total_weight
 from cutplane.cluster.sample import MOST_SHARDS, FarPoint, ShardedSample
 from cutplane.cluster.workers import DaskWorkers, PartitionRecipe, client_in_use, computed
 from cutplane.compute.arrays import is_dask
@@ -32,7 +32,6 @@ from cutplane.core.certificate import Result
 from cutplane.data.rows import most_shards
 from cutplane.estimators.description import lam_of
 from cutplane.estimators.fit import Examples, Plan, fit_plan
-from cutplane.losses.loss import ScoreLoss
 
 
 @dataclass(frozen=True)
@@ -67,7 +66,7 @@ class Partitions:
             parts = collection.to_delayed(optimize_graph=False).ravel().tolist()
             lengths = collection.chunks[0]
             if np.isnan(collection.shape[0]):
-                lengths = computed([delayed(_n_rows)(part) for part in parts])
+                lengths = computed([part.shape[0] for part in parts])
         else:
             raise TypeError(f"{name} must be a Dask array, data frame, series or bag")
         return cls([_alone(part) for part in parts], np.cumsum([0, *lengths]))
@@ -85,22 +84,11 @@ def _count(partition: Any) -> int:
     return sum(1 for _ in partition)
 
 
-def _n_rows(partition: Any) -> int:
-    return int(partition.shape[0])
-
-
 def _alone(part: Any) -> Any:
     """Return a partition without what only others need."""
     graph = part.__dask_graph__()
     culled = graph.cull({part.key}) if hasattr(graph, "cull") else graph
     return Delayed(part.key, dict(culled))
-
-
-def unique_values(y: Any) -> NDArray[Any]:
-    """Return the different values of a collection, sorted."""
-    parts = Partitions.of(y, "y").parts
-    found = computed([delayed(_unique)(part) for part in parts])
-    return np.unique(np.concatenate(found))
 
 
 def _unique(partition: Any) -> NDArray[Any]:
@@ -110,17 +98,6 @@ def _unique(partition: Any) -> NDArray[Any]:
 def n_features_of(X: Any) -> int:
     """Return how many columns features have."""
     return len(X.columns) if hasattr(X, "columns") else int(X.shape[1])
-
-
-def count_entries(X: Any, partitions: Partitions) -> int | None:
-    """Return how many numbers sparse features have, which reads them once; None if dense."""
-    if not scipy.sparse.issparse(getattr(X, "_meta", None)):
-        return None
-    return int(sum(computed([delayed(_n_entries)(part) for part in partitions.parts])))
-
-
-def _n_entries(partition: Any) -> int:
-    return int(partition.nnz)
 
 
 @dataclass(frozen=True)
@@ -152,55 +129,33 @@ _LEAST_SEQUENCES = 128
 
 def sample_of(
     collections: dict[str, Any],
-    n_classes: int,
-    *,
-    client: Client | None,
-    workers: Sequence[str] | None,
-    patience: float,
-) -> ShardedSample:
-    """Return examples whose rows will lie on the workers: see `cutplane.sharded_sample`."""
-    client = client or client_in_use()
-    given = {name: column for name, column in collections.items() if column is not None}
-    with client.as_current():
-        columns = {name: Partitions.of(column, name) for name, column in given.items()}
-        source = CollectionSource(columns)
-        if source.n_rows == 0:
-            raise ValueError("X has no rows")
-        n_entries = count_entries(given["X"], columns["X"])
-    n_shards = most_shards(source.n_rows, n_features_of(given["X"]), n_entries, n_classes)
-    places = DaskWorkers(client, workers=workers, patience=patience)
-    return ShardedSample(source, places, n_shards=min(n_shards, MOST_SHARDS), patience=patience)
-
-
-def sharded_sequences(
-    X: Any,
-    y: Any,
-    weights: Any = None,
+    n_classes: int = 1,
     *,
     client: Client | None = None,
     workers: Sequence[str] | None = None,
     patience: float = 30.0,
+    sequences: bool = False,
 ) -> ShardedSample:
-    """Return sequences, with their labels, that will lie on the workers: none of them is split.
+    """Return examples whose rows will lie on the workers: see `cutplane.sharded_sample`.
 
-    Parameters
-    ----------
-    X, y : dask bag
-        Sequences, and the labels of each.
-    weights : dask bag or array, optional
-        Weights of the sequences.
-    client, workers, patience
-        As for `cutplane.sharded_sample`.
+    With ``sequences``, they are bags of these, of their labels and weights; none is split.
     """
     client = client or client_in_use()
-    given = {"X": X, "y": y} | ({} if weights is None else {"weights": weights})
+    given = {name: column for name, column in collections.items() if column is not None}
     with client.as_current():
-        source = CollectionSource({name: Partitions.of(each, name) for name, each in given.items()})
-    if source.n_rows == 0:
-        raise ValueError("there is no sequence")
-    n_shards = min(power_below(source.n_rows // _LEAST_SEQUENCES), MOST_SHARDS)
+        columns = {name: Partitions.of(column, name) for name, column in given.items()}
+        source, X = CollectionSource(columns), given["X"]
+        if source.n_rows == 0:
+            raise ValueError("there is no sequence" if sequences else "X has no rows")
+        if sequences:
+            n_shards = power_below(source.n_rows // _LEAST_SEQUENCES)
+        else:
+            n_entries = None  # dense, or else counted, which reads all of them once
+            if scipy.sparse.issparse(getattr(X, "_meta", None)):
+                n_entries = int(sum(computed([part.nnz for part in columns["X"].parts])))
+            n_shards = most_shards(source.n_rows, n_features_of(X), n_entries, n_classes)
     places = DaskWorkers(client, workers=workers, patience=patience)
-    return ShardedSample(source, places, n_shards=n_shards, patience=patience)
+    return ShardedSample(source, places, n_shards=min(n_shards, MOST_SHARDS), patience=patience)
 
 
 def predicted(model: Any, method: str, X: Any) -> Any:
@@ -325,16 +280,10 @@ def fit_collection(
 
 def classes_of(y: Any) -> NDArray[Any]:
     """Return the labels of a collection, sorted."""
-    classes = unique_values(y)
+    found = computed([delayed(_unique)(part) for part in Partitions.of(y, "y").parts])
+    classes = np.unique(np.concatenate(found))
     check_classification_targets(classes)
     return classes
-
-
-def target_risks(
-    sample: Any, loss: ScoreLoss, targets: Sequence[Target], *, intercept: bool
-) -> list[ShardedRisk]:
-    """Return a risk for each way to make targets of labels."""
-    return [ShardedRisk(sample, loss, intercept=intercept, target=target) for target in targets]
 
 
 def _is_flat(risk: ShardedRisk, result: Result) -> bool:

@@ -160,8 +160,6 @@ class Report(NamedTuple):
         As in `Run`.
     inferences : int
         How many there were, if the risk counts them.
-    run : Run or None
-        All that is needed to go on, if it was asked for.
     """
 
     best: FarPoint | None
@@ -170,7 +168,6 @@ class Report(NamedTuple):
     record: Record
     stalled_for: int
     inferences: int
-    run: Run | None
 
 
 class Answer(NamedTuple):
@@ -224,21 +221,13 @@ def run(holding: Holding, named: Named, given: bytes, name: str) -> Outcome:
     def hear(state: Run) -> bool:
         """Report an iteration to the client; do what it answers."""
         holding.left = name, state
+        best = far(state.best) if state.best is not told[0] else None
+        told[0] = state.best
         inferences = getattr(risk, "inferences", 0) - counted
-
-        def report(run: Run | None) -> Answer:
-            best = far(state.best) if state.best is not told[0] else None
-            told[0] = state.best
-            content = Report(
-                best, state.objective, state.lower, state.history[-1], state.stalled_for,
-                inferences, run,
-            )  # fmt: skip
-            answer: Answer = holding.report(content)
-            return answer
-
-        answer = report(None)
+        bounds = state.objective, state.lower, state.history[-1], state.stalled_for
+        answer: Answer = holding.report(Report(best, *bounds, inferences))
         if answer.wants_run:
-            answer = report(without_rows(state))
+            answer = holding.report(without_rows(state))
         if answer.interrupted:
             raise KeyboardInterrupt
         if answer.failed:
@@ -349,12 +338,15 @@ class Watch:
                     self.state.history = list(left.history)
                 self._inferences = getattr(self._risk, "inferences", 0)
 
-    def _hear(self, report: Report) -> Answer:
-        """Take what the workers report, call the callbacks, and say how to go on."""
+    def _hear(self, report: Report | Run) -> Answer:
+        """Take what the workers report, call the callbacks, and say how to go on.
+
+        After the report of an iteration comes the whole run, if it was asked for.
+        """
+        if isinstance(report, Run):
+            self._kept.write_if_due(with_problem(report, self._problem, self._method))
+            return Answer(stopped=self.state is not None and self.state.stopped)
         state = self._told(report)
-        if report.run is not None:
-            self._kept.write_if_due(with_problem(report.run, state))
-            return Answer(stopped=state.stopped)
         try:
             self._pressed.check()
             with interrupts.at_once():
@@ -387,8 +379,6 @@ class Watch:
                 history=list(self._earlier.history) if self._earlier else [],
             )
         state = self.state
-        if report.run is not None:
-            return state
         if report.best is not None:
             state.best = cast(Point, replace(report.best, risk=self._risk))
         state.objective, state.lower = report.objective, report.lower
@@ -408,10 +398,7 @@ class Watch:
         risk = self._risk
         risk.evaluations += outcome.evaluations
         self._count(outcome.inferences)
-        problem, state = self._problem, outcome.run
-        bundle = Bundle(0, problem.regularizer)
-        like = Run(problem, self._method, bundle, state.best, state.objective)
-        state = with_problem(state, like)
+        state = with_problem(outcome.run, self._problem, self._method)
         final = cast(Point, replace(outcome.final, risk=risk))
         return Result(final.w, final, outcome.certificate, state.history, state)
 

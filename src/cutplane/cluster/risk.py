@@ -41,10 +41,7 @@ class Facts(NamedTuple):
     """What the client knows of a risk."""
 
     n_parameters: int
-    n_features: int
-    n_entries: int
-    sparse: bool
-    second_derivatives: bool
+    rows: RowFacts
     lower_bound: float
     convex: bool
     unproven: str
@@ -125,7 +122,9 @@ class WorkerRisk(ScoredRisk):
 
     def __init__(self, holding: Holding, recipe: ScoredRecipe) -> None:
         self._holding, self._recipe = holding, recipe
-        given = recipe.target.given(rows_of(holding), holding.data, recipe.loss)
+        if "rows" not in holding.made:
+            holding.made["rows"] = as_rows(holding.data["X"], n_threads=holding.n_threads)
+        given = recipe.target.given(holding.made["rows"], holding.data, recipe.loss)
         features, y, loss, weights = given
         super().__init__(features, y, loss, weights=weights, intercept=recipe.intercept)
 
@@ -196,14 +195,6 @@ class ShardGroups:
         return found
 
 
-def rows_of(holding: Holding) -> Rows:
-    """Return the features, as rows made once."""
-    if "rows" not in holding.made:
-        holding.made["rows"] = as_rows(holding.data["X"], n_threads=holding.n_threads)
-    rows: Rows = holding.made["rows"]
-    return rows
-
-
 def facts_of(holding: Holding, named: Named) -> Facts:
     """Make the risk; return what the client knows of it."""
     risk: WorkerRisk = named.risk(holding)
@@ -211,10 +202,13 @@ def facts_of(holding: Holding, named: Named) -> Facts:
     text = repr(risk).replace(f"({rows.shape[0]} x", f"({risk.n_examples} x", 1)
     return Facts(
         risk.n_parameters,
-        rows.shape[1],
-        rows.n_entries,
-        rows.sparse,
-        rows.second_derivatives,
+        RowFacts(
+            (risk.n_examples, rows.shape[1]),
+            rows.n_entries,
+            rows.sparse,
+            rows.second_derivatives,
+            dual_steps=rows.sparse,  # of shards on duals of their own: written for CSR
+        ),
         risk.lower_bound,
         bool(risk.convex),
         risk.unproven,
@@ -294,7 +288,13 @@ class ShardedRisk(RemoteRisk, SampleRisk):
         intercept: bool = True,
         target: Target = Target(),
     ) -> None:
-        require_sum(loss)
+        if not isinstance(loss, ScoreLoss):
+            raise TypeError(f"loss must be a Loss such as cp.Hinge(), got {loss!r}")
+        if not loss.in_blocks:
+            raise ValueError(
+                f"{loss!r} is not a sum over examples that is taken in blocks: it needs all of "
+                "them on one machine"
+            )
         if loss.of_shares and target.classes is None:
             raise ValueError(f"{loss!r} needs target=Target(classes), with all labels, sorted")
         super().__init__(sample, ScoredRecipe(loss, intercept, target))
@@ -304,23 +304,12 @@ class ShardedRisk(RemoteRisk, SampleRisk):
         self.lower_bound = self.facts.lower_bound
         self.convex = self.facts.convex
         self.unproven = self.facts.unproven
+        self.rows = self.facts.rows
 
     @property
     def term_size(self) -> float:
         """The size of the terms that values are made of: those at scores of zero."""
         return self.facts.term_size
-
-    @property
-    def features(self) -> RowFacts:
-        """What is known here of the features."""
-        facts = self.facts
-        return RowFacts(
-            (self.n_examples, facts.n_features),
-            facts.n_entries,
-            facts.sparse,
-            facts.second_derivatives,
-            dual_steps=facts.sparse,  # of shards on duals of their own: written for CSR
-        )
 
     def identity(self) -> dict[str, Any]:
         """Return what the risk consists of: of its rows their digests, shard by shard."""
@@ -333,14 +322,3 @@ class ShardedRisk(RemoteRisk, SampleRisk):
 
     def __repr__(self) -> str:
         return f"{self.facts.text}, {self.sample.n_shards} shards"
-
-
-def require_sum(loss: ScoreLoss) -> None:
-    """Raise ValueError unless a loss is a sum over examples, as shards need."""
-    if not isinstance(loss, ScoreLoss):
-        raise TypeError(f"loss must be a Loss such as cp.Hinge(), got {loss!r}")
-    if not loss.in_blocks:
-        raise ValueError(
-            f"{loss!r} is not a sum over examples that is taken in blocks: it needs all of them on "
-            "one machine"
-        )

@@ -16,9 +16,8 @@ import threading
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from importlib import import_module
 from multiprocessing.connection import Connection
-from typing import Any, NamedTuple, Protocol, Self, cast
+from typing import Any, NamedTuple, Protocol, Self
 from uuid import uuid4
 
 import numpy as np
@@ -30,8 +29,9 @@ from cutplane.compute.arrays import BufferPool, Vector, reusing
 from cutplane.compute.blocks import placing
 from cutplane.compute.threads import thread_limit
 from cutplane.core.fingerprint import fingerprint
-from cutplane.core.protocols import LibraryPoint, Plane, Point
-from cutplane.core.state import Run
+from cutplane.core.protocols import LibraryPoint, Plane, Point, Risk, facts_at
+from cutplane.core.solver import AnySolver
+from cutplane.core.state import Problem, Run
 
 Arrays = dict[str, Any]
 
@@ -52,33 +52,6 @@ class Source(Protocol):
 
     def recipe(self, begin: int, end: int) -> Recipe:
         """Return how to read some of them."""
-
-
-@dataclass(frozen=True)
-class ArrayRecipe:
-    """Rows that travel with their recipe."""
-
-    arrays: Arrays
-
-    def read(self) -> Arrays:
-        """Return the rows."""
-        return dict(self.arrays)
-
-
-@dataclass(frozen=True)
-class ArraySource:
-    """Rows of arrays: for small data, and for workers in one process."""
-
-    arrays: Arrays
-
-    @property
-    def n_rows(self) -> int:
-        """How many rows there are."""
-        return int(self.arrays["X"].shape[0])
-
-    def recipe(self, begin: int, end: int) -> Recipe:
-        """Return some of the rows."""
-        return ArrayRecipe({name: array[begin:end] for name, array in self.arrays.items()})
 
 
 class Holding:
@@ -107,7 +80,7 @@ class Holding:
         self._pool = BufferPool()
         self._pieces: dict[int, Arrays] = {}
         self._sample = ""
-        self._worker: Worker | None = None
+        self._worker: Worker  # from when shards are here
         self.held: tuple[int, ...] = ()
         self.data: Arrays = {}
         self.made: dict[str, Any] = {}
@@ -139,8 +112,8 @@ class Holding:
 
     def _load(
         self, link: Link, sample: str, alike: bool, given: tuple[Shards, dict[int, Recipe]]
-    ) -> int:
-        """Read the shards that are not here yet; forget all others. Return the bytes of all."""
+    ) -> None:
+        """Read the shards that are not here yet; forget all others."""
         shards, recipes = given
         if sample != self._sample:
             self._pieces, self._sample, self.left = {}, sample, ("", None)
@@ -169,11 +142,9 @@ class Holding:
         n_here = self.data["X"].shape[0]
         if n_here != self._worker.n_here:
             raise ValueError(f"{n_here} rows were read in place of {self._worker.n_here}")
-        return sum(_bytes(array) for array in self.data.values())
 
     def joined(self, parts: Sequence[tuple[Any, ...]]) -> list[NDArray[Any]]:
         """Return the arrays of all shards of all workers, place by place, in their order."""
-        assert self._worker is not None
         return self._worker.joined(parts)
 
     def shards(self) -> list[Arrays]:
@@ -182,7 +153,6 @@ class Holding:
 
     def total(self, sums: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
         """Return the sums over all shards of all workers, place by place; one tuple a shard."""
-        assert self._worker is not None
         return self._worker.total(sums)
 
     def of_shards(self, function: Callable[[Arrays], NDArray[Any]]) -> NDArray[Any]:
@@ -213,33 +183,13 @@ class Holding:
 
     def report(self, content: Any) -> Any:
         """Send a report to the client; return its answer."""
-        assert self._worker is not None
         return self._worker.reported(content)
 
-    @property
-    def is_first(self) -> bool:
-        """Whether this worker has the first shard, and so speaks for all of them."""
-        return 0 in self.held
-
-    def _run(self, function: str, arguments: Sequence[Any]) -> Any:
-        """Call a function of cutplane; return what it finds, or None: one worker tells."""
+    def _run(self, function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
+        """Call a function; return what it finds where the first shard is: one worker tells."""
         with placing(self._worker), thread_limit(self.n_threads), reusing(self._pool):
-            found = function_named(function)(self, *arguments)
-        return found if self.is_first else None
-
-
-def function_named(name: str) -> Callable[..., Any]:
-    """Return a function of cutplane by the names of its module and its own."""
-    module, _, own = name.partition(":")
-    if not module.startswith("cutplane."):
-        raise ValueError(f"{name} is not a function of cutplane")
-    found: Callable[..., Any] = getattr(import_module(module), own)
-    return found
-
-
-def name_of(function: Callable[..., Any]) -> str:
-    """Return the name by which workers find a function."""
-    return f"{function.__module__}:{function.__qualname__}"
+            found = function(self, *arguments)
+        return self._worker.of_first(found)
 
 
 def stacked(pieces: list[Any]) -> Any:
@@ -251,11 +201,11 @@ def stacked(pieces: list[Any]) -> Any:
     return np.concatenate(pieces)
 
 
-def _as_arrays(rows: Any) -> tuple[NDArray[Any], ...]:
+def _as_arrays(rows: NDArray[Any] | scipy.sparse.csr_array) -> tuple[NDArray[Any], ...]:
     """Return rows as arrays that can be joined with those of other shards."""
-    if scipy.sparse.issparse(rows):
-        return rows.data, rows.indices, np.diff(rows.indptr)
-    return (rows,)
+    if isinstance(rows, np.ndarray):
+        return (rows,)
+    return rows.data, rows.indices, np.diff(rows.indptr)
 
 
 def _from_arrays(arrays: list[NDArray[Any]], like: Any) -> Any:
@@ -265,12 +215,6 @@ def _from_arrays(arrays: list[NDArray[Any]], like: Any) -> Any:
     starts = np.concatenate([[0], np.cumsum(lengths)])
     shape = (len(lengths), like.shape[1])
     return scipy.sparse.csr_array((data, indices, starts.astype(indices.dtype)), shape=shape)
-
-
-def _bytes(array: Any) -> int:
-    if scipy.sparse.issparse(array):
-        return int(array.data.nbytes + array.indices.nbytes + array.indptr.nbytes)
-    return int(array.nbytes)
 
 
 def digests(holding: Holding) -> NDArray[np.uint8]:
@@ -307,38 +251,37 @@ class FarPoint(LibraryPoint):
     value: float
     offset: Any = 0.0
     intercept: Any = 0.0
-    risk: Any = field(default=None, repr=False)
+    risk: Risk | None = field(default=None, repr=False)
     touching: Plane | None = field(default=None, repr=False)
 
     def plane(self) -> Plane:
         """Return the plane that touches the risk here: the first time by another evaluation."""
         if self.touching is None:
-            found: Plane = self.risk.at(self.w).touching
-            self.touching = found
+            assert self.risk is not None
+            self.touching = self.risk.at(self.w).plane()
         return self.touching
 
 
-def far(point: Any, risk: Any = None) -> FarPoint:
+def far(point: Point, risk: Risk | None = None) -> FarPoint:
     """Return a point without what lies with the rows."""
-    offset, intercept = getattr(point, "offset", 0.0), getattr(point, "intercept", 0.0)
+    offset, intercept = getattr(point, "offset", 0.0), facts_at(point).intercept
     return FarPoint(point.w, float(point.value), offset, intercept, risk)
 
 
 def without_rows(run: Run) -> Run:
     """Return a run without what lies with the rows: what it needs to go on from its best point."""
     nothing: Any = None
-    point: Any = run.best
+    point = run.best
     # The intercept may take a sum over all rows: who asks for it asks everywhere.
     best = FarPoint(point.w, float(point.value), getattr(point, "offset", 0.0))
-    return replace(run, problem=nothing, method=nothing, own=None, best=cast(Point, best))
+    return replace(run, problem=nothing, method=nothing, own=None, best=best)
 
 
-def with_problem(run: Run, like: Run) -> Run:
-    """Return a run that has travelled, with the problem and the method of another one."""
-    best = far(run.best, like.problem.risk)
-    # A part of the problem, not a copy of it.
-    run.bundle.metric = like.bundle.metric
-    return replace(run, problem=like.problem, method=like.method, best=cast(Point, best))
+def with_problem(run: Run, problem: Problem, method: AnySolver) -> Run:
+    """Return a run that has travelled, with its problem and its method."""
+    best = far(run.best, problem.risk)
+    run.bundle.metric = problem.quadratic  # a part of the problem, not a copy of it
+    return replace(run, problem=problem, method=method, best=best)
 
 
 _log = logging.getLogger("cutplane")
@@ -422,7 +365,7 @@ class ShardedSample:
 
         ``hear`` answers what the function reports meanwhile (`Holding.report`).
         """
-        found = self._call("run", name_of(function), arguments, hear=hear)
+        found = self._call("run", function, arguments, hear=hear)
         return next((each for each in found if each is not None), None)
 
     def left(self, name: str) -> Run | None:

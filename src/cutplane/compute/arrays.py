@@ -8,7 +8,7 @@ memory to the next one of the same size, as long as the fit lasts.
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -90,15 +90,12 @@ Buffers = deque[NDArray[np.float64]]
 _LEAST_NUMBERS = 1 << 16
 
 
-class BufferPool:
+class BufferPool(dict[int, Buffers]):
     """Buffers that nobody uses, by how many numbers they hold."""
-
-    def __init__(self) -> None:
-        self._unused: defaultdict[int, Buffers] = defaultdict(deque)
 
     def empty(self, n_numbers: int) -> NDArray[np.float64]:
         """Return a vector of numbers that mean nothing."""
-        unused = self._unused[n_numbers]
+        unused = self.setdefault(n_numbers, deque())
         try:
             buffer = unused.pop()
         except IndexError:

@@ -54,7 +54,7 @@ class MappedFile:
     """
 
     def __init__(self, array: NDArray[Any]) -> None:
-        self._array = array
+        self._array, self.n_bytes = array, array.nbytes
         self._map, self._path = _mapping(array)
         self._size, self._stamp = self._length(), self._settled_stamp()
         self._digest: tuple[int, ...] | None = None
@@ -124,7 +124,7 @@ class MappedFile:
 
 def files_of(arrays: Iterable[NDArray[Any]]) -> tuple[MappedFile, ...]:
     """Return the files of those arrays that lie in some."""
-    return tuple(MappedFile(array) for array in arrays if is_mapped(array))
+    return tuple(MappedFile(array) for array in arrays if _mapping(array)[0] is not None)
 
 
 def require_same(files: Iterable[MappedFile]) -> None:
@@ -139,14 +139,9 @@ def change_in(array: NDArray[Any]) -> str:
     return f"{_mapping(array)[1] or 'a file that is mapped'} has changed since the fit began"
 
 
-def is_mapped(array: NDArray[Any]) -> bool:
-    """Whether the numbers of an array lie in a file that is mapped into memory."""
-    return _mapping(array)[0] is not None
-
-
 def in_memory(array: NDArray[Any]) -> NDArray[Any]:
     """Return an array that no file can change: itself, or a copy of one that is mapped."""
-    return np.array(array) if is_mapped(array) else array
+    return array if _mapping(array)[0] is None else np.array(array)
 
 
 def _mapping(array: NDArray[Any]) -> tuple[mmap | None, str]:

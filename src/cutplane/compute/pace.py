@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from math import inf
+from typing import NamedTuple
 
 from cutplane.compute.blocks import placed
 from cutplane.compute.compiled import clock
@@ -26,55 +27,41 @@ class OutOfTime(Exception):
     """A step was left before it had anything: nothing has changed, and the run should end."""
 
 
-class Pace:
-    """How long a step may take.
+class _Pace(NamedTuple):
+    """When a step has to end, and what says that somebody waits for that."""
 
-    Parameters
-    ----------
-    seconds : float
-        Until the limit of the run, from now on.
-    waiting : callable, optional
-        Says whether somebody waits for the step to end.
-    """
-
-    def __init__(self, seconds: float, waiting: Callable[[], bool] | None = None) -> None:
-        self._deadline = clock() + seconds if seconds < inf else inf
-        self._waiting = waiting
-
-    @property
-    def seconds_left(self) -> float:
-        """Until the limit; below zero after it."""
-        return self._deadline - clock() if self._deadline < inf else inf
-
-    @property
-    def hurried(self) -> bool:
-        """Whether the step should end."""
-        return self.seconds_left <= 0.0 or (self._waiting is not None and self._waiting())
+    deadline: float = inf
+    waiting: Callable[[], bool] = lambda: False
 
 
-_pace: ContextVar[Pace | None] = ContextVar("pace of a run", default=None)
+_UNHURRIED = _Pace()
+_pace: ContextVar[_Pace] = ContextVar("pace of a run", default=_UNHURRIED)
 
 
 @contextmanager
-def using(pace: Pace) -> Iterator[None]:
-    """Let steps be taken at this pace meanwhile.
+def using(seconds: float, waiting: Callable[[], bool] = lambda: False) -> Iterator[None]:
+    """Let steps end meanwhile after so many seconds, or when somebody is ``waiting`` for that.
 
-    Where others have a part of the rows there is none: all must come to the end of a step together.
+    Where others have a part of the rows there is no limit: all must come to the end of a step
+    together.
     """
     if placed() is not None:
         yield
         return
-    token = _pace.set(pace)
+    token = _pace.set(_Pace(clock() + seconds if seconds < inf else inf, waiting))
     try:
         yield
     finally:
         _pace.reset(token)
 
 
+def _is_over(pace: _Pace) -> bool:
+    return (pace.deadline < inf and clock() >= pace.deadline) or pace.waiting()
+
+
 def hurried() -> bool:
     """Say whether a step should end with what it has."""
-    pace = _pace.get()
-    return pace is not None and pace.hurried
+    return _is_over(_pace.get())
 
 
 def deadline() -> Callable[[], None]:
@@ -82,7 +69,7 @@ def deadline() -> Callable[[], None]:
     pace = _pace.get()
 
     def look() -> None:
-        if pace is not None and pace.hurried:
+        if _is_over(pace):
             raise OutOfTime
 
     return look
@@ -90,8 +77,8 @@ def deadline() -> Callable[[], None]:
 
 def seconds_left() -> float:
     """Return how long the step may still take; infinite if nobody has said."""
-    pace = _pace.get()
-    return inf if pace is None else pace.seconds_left
+    until = _pace.get().deadline
+    return until - clock() if until < inf else inf
 
 
 def affords(seconds: float) -> bool:

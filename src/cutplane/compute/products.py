@@ -176,12 +176,8 @@ def between(
 
 def all_finite(numbers: NDArray[np.float64]) -> bool:
     """Say whether no number is infinite or NaN: the extremes tell of all."""
-
-    def block(i: slice) -> bool:
-        part = numbers[i]
-        return math.isfinite(float(part.max(initial=0.0)) - float(part.min(initial=0.0)))
-
-    return all(map_blocks(block, len(numbers), width=numbers[:1].size))
+    ends = map_arrays(lambda part: (part.min(initial=0.0), part.max(initial=0.0)), numbers)
+    return all(math.isfinite(float(high) - float(low)) for low, high in ends)
 
 
 def sum_over(values: NDArray[Any]) -> Any:

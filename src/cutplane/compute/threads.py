@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from itertools import pairwise
+from itertools import pairwise, starmap
 from queue import SimpleQueue
 from threading import Event, Lock, Thread
 from typing import Any, Generic, TypeVar
@@ -93,18 +93,7 @@ def map_blocks(task: Callable[[slice], T], n_elements: int, *, width: int = 1) -
         return [task(slice(0, n_elements))]
     n_blocks = blocks.vector_blocks(blocks.rows_in_all(n_elements), width)
     bounds = blocks.bounds_here(n_elements, n_blocks).tolist()
-    results: list[T | None] = [None] * (len(bounds) - 1)
-
-    def run(first: int, last: int) -> None:
-        for block in range(first, last):
-            results[block] = task(slice(bounds[block], bounds[block + 1]))
-
-    run_blocks(run, len(results), n_threads=_threads_for(n_elements * width))
-    return results  # type: ignore[return-value]  # every block has its result by now
-
-
-def _threads_for(n_numbers: int) -> int:
-    return (_limit.get() or default_threads()) if n_numbers >= _LEAST_NUMBERS else 1
+    return map_parts(task, list(starmap(slice, pairwise(bounds))), n_elements * width)
 
 
 def map_arrays(kernel: Callable[..., T], *arrays: NDArray[Any]) -> list[T]:
@@ -130,7 +119,8 @@ def map_parts(task: Callable[[S], T], parts: Sequence[S], n_numbers: int) -> lis
         for number in range(first, last):
             results[number] = task(parts[number])
 
-    run_blocks(run, len(parts), n_threads=_threads_for(n_numbers))
+    n_threads = (_limit.get() or default_threads()) if n_numbers >= _LEAST_NUMBERS else 1
+    run_blocks(run, len(parts), n_threads=n_threads)
     return results  # type: ignore[return-value]  # every part has its result by now
 
 

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from cutplane.compute.arrays import EPS, Matrix, Vector
 from cutplane.compute.products import Numbers, combination, dot, extend_gram, inner_products
-from cutplane.core.protocols import CurvedRegularizer, Plane, Regularizer, as_quadratic
+from cutplane.core.protocols import CurvedRegularizer, Plane, QuadraticRegularizer, Regularizer
 from cutplane.core.simplex_qp import SimplexQP, lowest_model
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class Bundle:
     _measured: tuple[Vector, Vector] | None = None
 
     def __init__(self, n_parameters: int, regularizer: Regularizer, n_groups: int = 1) -> None:
-        self.metric = as_quadratic(regularizer)
+        self.metric = regularizer if isinstance(regularizer, QuadraticRegularizer) else None
         self.n_groups = n_groups
         self._slopes: Matrix = np.empty((self.FIRST_CAPACITY, n_parameters))
         self._gram: Matrix = np.empty((self.FIRST_CAPACITY, self.FIRST_CAPACITY))
@@ -234,10 +234,10 @@ class Bundle:
         bundle._slopes[: bundle.n_planes] = self._slopes[bundle.slots]
         bundle.slots = np.arange(bundle.n_planes)
         bundle.held = np.empty(0, dtype=np.int64)
-        if self._has_geometry_of(regularizer):
-            bundle.metric = as_quadratic(regularizer)
-            return bundle
         measured_anew = Bundle(self.n_parameters, regularizer, self.n_groups)
+        if self._has_geometry_of(measured_anew.metric):
+            bundle.metric = measured_anew.metric
+            return bundle
         measured_anew._append(
             bundle.slopes, bundle.offsets, bundle.tilts, bundle.groups, bundle.localities
         )
@@ -278,7 +278,7 @@ class Bundle:
         For quadratic regularizers. With ``shift`` the offsets are higher by so much.
         """
         alpha = self._qp.solve_balanced(
-            self.gram, self.centered_offsets + shift, self.tilts, lam,
+            self._gram, self.centered_offsets + shift, self.tilts, lam,
             groups=self.groups if self.n_groups > 1 else None, start=self.alpha, accuracy=accuracy,
         )  # fmt: skip
         self.set_weights(alpha)
@@ -370,8 +370,13 @@ class Bundle:
         With ``weights`` it is one plane, the sum of those that are there, weighted.
         """
         n = self.n_planes
-        while len(free := self._free_slots()) < len(slopes):
-            self._grow()
+        unused = np.ones(len(self._slopes), dtype=np.bool_)
+        unused[self.slots] = unused[self.held] = False
+        free = np.flatnonzero(unused)
+        while len(free) < len(slopes):
+            capacity = 2 * len(self._slopes)
+            free = np.append(free, np.arange(len(self._slopes), capacity))
+            self._resize(capacity)
         slots = np.append(self.slots, free[: len(slopes)])
         self._slopes[slots[n:]] = slopes
         centered = offsets
@@ -405,9 +410,9 @@ class Bundle:
             planes, slots=slots, _n_added=self._n_added + len(slopes), _measured=measured
         )
 
-    def _has_geometry_of(self, regularizer: Regularizer) -> bool:
+    def _has_geometry_of(self, other: QuadraticRegularizer | None) -> bool:
         """Say whether Gram matrix and centered offsets would be the same with the other one."""
-        mine, other = self.metric, as_quadratic(regularizer)
+        mine = self.metric
         if mine is None or other is None:
             return False
         # Metric and center are linear, and linear maps that agree on a random vector are equal.
@@ -416,13 +421,7 @@ class Bundle:
             mine.dual_metric(probe), other.dual_metric(probe)
         )
 
-    def _free_slots(self) -> Numbers:
-        unused = np.ones(len(self._slopes), dtype=np.bool_)
-        unused[self.slots] = unused[self.held] = False
-        return np.flatnonzero(unused)
-
-    def _grow(self) -> None:
-        capacity = 2 * len(self._slopes)
+    def _resize(self, capacity: int) -> None:
         slopes = np.empty((capacity, self._slopes.shape[1]))
         gram = np.empty((capacity, capacity))
         slopes[: len(self._slopes)] = self._slopes

@@ -32,6 +32,7 @@ _BLOCK = 1 << 20
 
 _COUNTERS = ("evaluations", "inferences")
 _SIMPLE = (type(None), bool, int, float, complex, str, bytes)
+_DATA = (*_SIMPLE, list, tuple, dict, set, frozenset, np.ndarray)
 
 
 class Opaque(ValueError):
@@ -142,7 +143,7 @@ class _Walk:
             if isinstance(member, property | cached_property):
                 member = member.fget if isinstance(member, property) else member.func
             # Python keeps notes of its own on a class, such as __slotnames__.
-            is_data = _is_data(member) and not name.startswith("__")
+            is_data = type(member) in _DATA and not name.startswith("__")
             if is_data or isinstance(member, FunctionType):
                 yield from (name, self.digest(member))
 
@@ -237,10 +238,6 @@ def _recorded(folder: str) -> frozenset[str]:
 
     records = (found.read_text("RECORD") or "" for found in distributions(path=[folder]))
     return frozenset(line.split(",")[0] for record in records for line in record.splitlines())
-
-
-def _is_data(member: Any) -> bool:
-    return type(member) in (*_SIMPLE, list, tuple, dict, set, frozenset, np.ndarray)
 
 
 def _lasting(kind: type, state: Any) -> Any:

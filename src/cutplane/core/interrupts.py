@@ -100,12 +100,6 @@ def _install() -> bool:
     return True
 
 
-def _uninstall() -> None:
-    # Somebody else may have put a handler of theirs in place meanwhile.
-    if signal.getsignal(signal.SIGINT) is _on_signal:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
 class held:
     """From the first run inside the block to its end, let Ctrl-C wait.
 
@@ -140,8 +134,9 @@ class held:
             watch.raising = False
         watch.holds -= 1
         if watch.holds == 0:
-            if watch.installed:
-                _uninstall()
+            # Somebody else may have put a handler of theirs in place meanwhile.
+            if watch.installed and signal.getsignal(signal.SIGINT) is _on_signal:
+                signal.signal(signal.SIGINT, signal.default_int_handler)
             watch.installed, watch.waiting, watch.raising = False, False, True
         if error is not None:
             _raise_plainly(error)

@@ -30,14 +30,13 @@ from cutplane.core.protocols import (
     GroupedRisk,
     Plane,
     Point,
-    Risk,
     RoundedRisk,
     drawn_inside,
-    evaluated_again,
+    evaluated_once,
 )
 from cutplane.core.solver import AnySolver, Step
 from cutplane.core.state import DISAGREEMENT, Problem, Run, iterate, sum_of
-from cutplane.core.stationarity import is_tested, look_for_descent
+from cutplane.core.stationarity import look_for_descent
 from cutplane.core.stopping import StoppingRule
 
 _log = logging.getLogger("cutplane")
@@ -56,6 +55,30 @@ class Keeper(Protocol):
 
     def write_if_due(self, state: Run) -> None:
         """Write the state if it is time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """What a run hears of, and tells, between two steps.
+
+    Attributes
+    ----------
+    rule : StoppingRule
+        Says when to stop, and why.
+    clock : callable
+        Writes time and evaluations so far into the state.
+    callbacks : iterable of callables
+        Those of the user.
+    keeper : Keeper
+    check : callable
+        Raises KeyboardInterrupt if Ctrl-C was pressed.
+    """
+
+    rule: StoppingRule
+    clock: Callable[[Run], None]
+    callbacks: Iterable[Callback]
+    keeper: Keeper
+    check: Callable[[], None]
 
 
 def first_state(
@@ -94,8 +117,17 @@ def first_state(
         own=method.start(problem),
         convex=convex,
     )
-    floors = _floors(risk, groups)
-    bounded = min(floor.offset for floor in floors) > -np.inf
+    if groups == 1:
+        bounds = [risk.lower_bound]
+    elif isinstance(risk, GroupedRisk):
+        bounds = [float(bound) for bound in risk.group_bounds(groups)]
+    else:
+        raise TypeError(
+            f"{type(risk).__name__} has no method group_bounds(), which groups need; use groups=1"
+        )
+    # Flat planes, which the risk, or each of its groups, never goes below.
+    floors = [Plane(np.zeros(risk.n_parameters), bound) for bound in bounds]
+    bounded = min(bounds) > -np.inf
     if bounded:
         state.bundle.add(*floors)
         state.raise_lower_bound(problem.below(sum_of(floors)))
@@ -103,24 +135,12 @@ def first_state(
         state.require_finite(best, planes=())
         return state
     try:
-        with pace.using(pace.Pace(seconds if bounded else np.inf)):
+        with pace.using(seconds if bounded else np.inf):
             state.require_finite(best)
             _cut_at_best(state)
     except pace.OutOfTime:  # the bound of the floors is all that there is
         pass
     return state
-
-
-def _floors(risk: Risk, groups: int) -> list[Plane]:
-    """Return the flat planes that the risk, or each of its groups, never goes below."""
-    if groups == 1:
-        return [Plane(np.zeros(risk.n_parameters), risk.lower_bound)]
-    if not isinstance(risk, GroupedRisk):
-        raise TypeError(
-            f"{type(risk).__name__} has no method group_bounds(), which groups need; use groups=1"
-        )
-    bounds = risk.group_bounds(groups)
-    return [Plane(np.zeros(risk.n_parameters), float(bound)) for bound in bounds]
 
 
 def _cut_at_best(state: Run) -> None:
@@ -255,23 +275,16 @@ def continued(earlier: Run, problem: Problem, method: AnySolver) -> Run:
     )
 
 
-def descend(
-    state: Run,
-    rule: StoppingRule,
-    clock: Callable[[Run], None],
-    callbacks: Iterable[Callback],
-    keeper: Keeper,
-    check: Callable[[], None],
-) -> tuple[Status, Run]:
+def descend(state: Run, control: Control) -> tuple[Status, Run]:
     """Iterate until a rule says why to stop; return that, and the state as it is then.
 
     In the state that is returned, the objective is computed afresh from the data. The loop's own
     state stays as it is, so that a run can be resumed as if it had never ended.
 
-    ``clock`` writes time and evaluations so far into the state. ``check`` raises KeyboardInterrupt
-    if Ctrl-C was pressed. It is called between two iterations. Where no states are kept,
-    steps that take long hear of both while they are taken, by the pace.
+    Time and Ctrl-C are looked at between two iterations. Where no states are kept, steps that take
+    long hear of both while they are taken, by the pace.
     """
+    rule, clock, keeper, check = control.rule, control.clock, control.keeper, control.check
     files = state.problem.facts.files
     with reusing(BufferPool()):
         while True:
@@ -294,7 +307,7 @@ def descend(
                 iterate(state)
             else:
                 try:
-                    with pace.using(pace.Pace(state.seconds_left, interrupts.is_waiting)):
+                    with pace.using(state.seconds_left, interrupts.is_waiting):
                         iterate(state)
                 except pace.OutOfTime:  # nothing has come of this step
                     check()
@@ -308,7 +321,7 @@ def descend(
             _log.debug("%s", state.history[-1])
             with interrupts.at_once():
                 # Every callback is called, whatever the first one says.
-                state.stopped = any([bool(callback(state)) for callback in callbacks])  # noqa: C419
+                state.stopped = any([bool(callback(state)) for callback in control.callbacks])  # noqa: C419
             require_same(files)  # before bounds that hold for no data are kept
             if keeper.keeps:
                 keeper.write_if_due(state)
@@ -320,7 +333,8 @@ def leave(state: Run, tolerance: float, check: Callable[[], None]) -> bool:
     If it does not pass, its gap was small without reason, and nothing is known of it until the
     method has taken its next step, from the lower point.
     """
-    if state.problem.quadratic is None or is_tested(state, tolerance):
+    tested = state.stationarity
+    if state.problem.quadratic is None or (tested and tested.tolerance <= 2.0 * tolerance):
         return False
     state.stationarity, lowest = look_for_descent(state, tolerance, check)
     before = state.best
@@ -337,8 +351,10 @@ def recomputed(state: Run) -> Run:
     A point on a ray between two that satisfy bounds may leave these by rounding: then that is the
     objective of the point next to it that does not.
     """
-    problem = state.problem
-    best = evaluated_again(problem.risk, state.best, problem.regularizer)
+    problem, point = state.problem, state.best
+    w = drawn_inside(problem.regularizer, point.w)
+    again = problem.facts.evaluate_again(point) if w is point.w else None
+    best = again or evaluated_once(problem.risk, w)
     return replace(state, best=best, objective=problem.objective(best))
 
 
@@ -374,26 +390,20 @@ class Refinement:
         self._lower = -np.inf
         self.state = state
 
-    def run(
-        self,
-        rule: StoppingRule,
-        clock: Callable[[Run], None],
-        callbacks: Iterable[Callback],
-        keeper: Keeper,
-        check: Callable[[], None],
-    ) -> tuple[Status, Run]:
+    def run(self, control: Control) -> tuple[Status, Run]:
         """Go on until a rule says why to stop; return that, and the state in terms of the risk."""
-        told = [self._in_terms_of_the_risk(callback) for callback in callbacks]
+        told = [self._in_terms_of_the_risk(callback) for callback in control.callbacks]
+        control = replace(control, callbacks=told)
         while True:
             if self._exact is not None:
                 self._lower = max(self._lower, self.state.lower)
-            with pace.using(pace.Pace(rule.seconds_left(self.state))):
+            with pace.using(control.rule.seconds_left(self.state)):
                 exact = self._risk.exact_at(self._point(self.state), self._plane(), self._exact)
             self._lower = max(self._lower, self._rounded.problem.below(exact.plane).lower)
             state = begun_exactly(exact, self.state, self._lower)
             self._exact, self.state = exact, state
-            clock(state)
-            status, final = descend(state, rule, clock, told, keeper, check)
+            control.clock(state)
+            status, final = descend(state, control)
             point = exact.back(final.best)
             if not exact.misses(point):
                 problem = self._rounded.problem

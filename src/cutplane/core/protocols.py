@@ -121,6 +121,8 @@ class LibraryPoint:
     ----------
     term_size : float
         The size of terms that cancel in the plane, as far as they move the value.
+    intercept : float or ndarray
+        The best intercepts for these parameters; zero if the model has none.
     has_segment : bool
         Whether `SearchablePoint.toward` knows the risk on a line, if there is that method.
     """
@@ -129,6 +131,11 @@ class LibraryPoint:
 
     @property
     def term_size(self) -> float:
+        """See above."""
+        return 0.0
+
+    @property
+    def intercept(self) -> Any:
         """See above."""
         return 0.0
 
@@ -358,7 +365,7 @@ def facts_of(risk: Risk) -> LibraryRisk:
     return risk if isinstance(risk, LibraryRisk) else _OtherRisk(risk)
 
 
-def is_risk(thing: object) -> bool:
+def is_risk(thing: object) -> TypeGuard[Risk]:
     """Say whether something is a risk, and not a mere function."""
     return isinstance(thing, Evaluated)
 
@@ -366,13 +373,6 @@ def is_risk(thing: object) -> bool:
 def evaluated_once(risk: Risk, w: Vector) -> Point:
     """Evaluate a risk where no line search will begin, with less memory if it knows how."""
     return facts_of(risk).evaluate_once(w) or risk.at(w)
-
-
-def evaluated_again(risk: Risk, point: Point, regularizer: Regularizer) -> Point:
-    """Evaluate a risk afresh where a point of it is; if it left bounds by rounding, inside them."""
-    if (w := drawn_inside(regularizer, point.w)) is not point.w:
-        return evaluated_once(risk, w)
-    return facts_of(risk).evaluate_again(point) or evaluated_once(risk, point.w)
 
 
 def change_of_data(risk: Risk, *, thorough: bool = False) -> str:
@@ -519,11 +519,6 @@ class QuadraticRegularizer(Regularizer, Protocol):
 
     def gradient(self, w: Vector) -> Vector:
         """Return the derivative at ``w``."""
-
-
-def as_quadratic(regularizer: Regularizer) -> QuadraticRegularizer | None:
-    """Return the regularizer if the reduced problem with it is a quadratic program."""
-    return regularizer if isinstance(regularizer, QuadraticRegularizer) else None
 
 
 @runtime_checkable

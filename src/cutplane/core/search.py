@@ -27,27 +27,14 @@ _MAX_DOUBLINGS = 1100  # from the smallest to the largest number
 
 # A bracket narrower than this share of its place cannot be told from a point.
 _NARROW = 1e-14
-# What a Newton step leaves is of the order of its square.
-_LAST_NEWTON = 1e-7
 
-# This constant of Wolfe's conditions is the usual one. The others, and those of `ByTrials`, were
-# chosen on the chained functions of paper 004 (docs/non-convex.md). On 24 settings neighbors need
-# 540 to 1,006 evaluations, these 628.
-_DECREASE = 1e-4
+# These, and those of `ByTrials`, were chosen on the chained functions of paper 004
+# (docs/non-convex.md). On 24 settings neighbors need 540 to 1,006 evaluations, these 628.
 CURVATURE = 0.7
 # A lengthened step grows by at most this factor.
 _GROWTH = 4.0
 # The next trial keeps this share of the bracket away from both ends.
 _MARGIN = 0.1
-
-# On a segment: the most trials, the share by which steps differ that are the same, since the search
-# need not be exact, the width of differences of values, of which short steps allow a share only,
-# and the step that cannot be told from zero.
-_MOST_TRIALS = 30
-_CLOSE = 1e-5
-_WIDTH = 1e-6
-_SHARE_OF_STEP = 1e-3
-_SHORTEST = 1e-9
 
 
 class Trial(NamedTuple):
@@ -260,7 +247,8 @@ def find_root(derivatives: Callable[[float], tuple[float, float]]) -> float:
         usable = last.slope > 0.0 and np.isfinite(last.value)
         newton = at - last.value / last.slope if usable else np.nan
         # Newton's steps come from one side, so the bracket alone would not tell that this is it.
-        if abs(newton - at) <= _LAST_NEWTON * at:
+        # What it leaves is of the order of its square.
+        if abs(newton - at) <= 1e-7 * at:
             root = newton
             return None
         farthest = low.step + reach if high is None else math.inf
@@ -288,7 +276,7 @@ def find_root(derivatives: Callable[[float], tuple[float, float]]) -> float:
 
 def is_too_long(trial: Trial, start: Trial) -> bool:
     """Say whether the function did not fall enough, or is not finite."""
-    bound = start.value + _DECREASE * trial.step * start.slope
+    bound = start.value + 1e-4 * trial.step * start.slope  # Wolfe's usual constant
     return not trial.value <= bound or not math.isfinite(trial.slope)
 
 
@@ -376,7 +364,10 @@ def minimize_on_segment(
     convex, finite at 0 and 1, and may be infinite beyond 1. At 0 it may fall infinitely steeply, as
     an entropy does, so that the minimum is close to 0 and not there.
     """
-    first = (on_ray(_SHORTEST) - on_ray(0.0)) / _SHORTEST
+    # Steps that differ by this share are the same, since the search need not be exact; the other is
+    # the step that cannot be told from zero.
+    close, shortest = 1e-5, 1e-9
+    first = (on_ray(shortest) - on_ray(0.0)) / shortest
     lower, known, n_trials = 0.0, Trial(0.0, 0.0, first), 0
     proposed = 1.0
 
@@ -385,13 +376,13 @@ def minimize_on_segment(
         here, proposed = on_ray(step), step
         if not np.isfinite(here):
             return Trial(step, here, math.inf)
-        width = min(_WIDTH * max(step, 1.0), _SHARE_OF_STEP * step)
+        width = min(1e-6 * max(step, 1.0), 1e-3 * step)
         left = (here - on_ray(step - width)) / width
         right = (on_ray(step + width) - here) / width
         curvature = max((left - known.slope) / (step - known.step), 0.0)
         known = Trial(step, here, left)
         proposed = segment.minimize(Quadratic(left - curvature * step, curvature))
-        if not proposed < step * (1.0 - _CLOSE) and right > left:
+        if not proposed < step * (1.0 - close) and right > left:
             proposed = step
             if np.isfinite(right):
                 proposed = segment.minimize(Quadratic(right - curvature * step, curvature))
@@ -402,13 +393,13 @@ def minimize_on_segment(
         return Trial(step, here, step - proposed)
 
     def side(trial: Trial) -> float:
-        return 0.0 if abs(trial.slope) <= _CLOSE * trial.step else trial.slope
+        return 0.0 if abs(trial.slope) <= close * trial.step else trial.slope
 
     def propose(last: Trial, low: Trial, high: Trial | None) -> float | None:
         nonlocal lower, n_trials
         n_trials += 1
         lower, upper = low.step, high.step if high else farthest
-        if upper - lower <= _CLOSE * upper or upper <= _SHORTEST or lower >= farthest:
+        if upper - lower <= close * upper or upper <= shortest or lower >= farthest:
             return None
         # Every third step bisects, so that a wrong curvature cannot hold the search up.
         trusted = lower < proposed < upper and n_trials % 3 != 0
@@ -416,5 +407,5 @@ def minimize_on_segment(
         return proposed if trusted else lower + (0.5 if proposed > 0.0 else 0.1) * (upper - lower)
 
     start = Trial(0.0, 0.0, first)
-    last = search(evaluate, start, 1.0, side=side, propose=propose, most=_MOST_TRIALS)
+    last = search(evaluate, start, 1.0, side=side, propose=propose, most=30)
     return last.step if side(last) == 0.0 else lower

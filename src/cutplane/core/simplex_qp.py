@@ -489,9 +489,9 @@ class SimplexQP:
 
         Parameters
         ----------
-        gram : Matrix of shape (n, n)
-            Symmetric, positive semidefinite up to rounding, finite. The leading block of a larger
-            C-ordered array is read in place; other layouts are copied.
+        gram : Matrix of shape (n, n), or larger
+            Its leading block counts: symmetric, positive semidefinite up to rounding, finite. It
+            is read in place if it is C-ordered, of float64 and writeable, and copied if not.
         offsets : Vector of shape (n,)
             Finite.
         lam : float
@@ -509,19 +509,20 @@ class SimplexQP:
         SimplexSolution
             The iterate with the smallest gap, also if progress stopped short of `accuracy`.
         """
+        gram = np.require(gram, np.float64, ["C", "A", "W"])
         offsets = np.array(offsets, dtype=np.float64)
         alpha = _starting_point(start, len(offsets), groups)
         groups = np.zeros(len(offsets), dtype=np.int64) if groups is None else groups
         if alpha is None:
             alpha = np.zeros(len(offsets))
             with np.errstate(over="ignore"):  # -inf is never the best
-                alone = offsets - np.diagonal(gram) / (2 * lam)
+                alone = offsets - np.diagonal(gram)[: len(offsets)] / (2 * lam)
             order = np.lexsort((-np.arange(len(alone)), alone, groups))
             alpha[order[np.append(np.diff(groups[order]) > 0, True)]] = 1.0
         self._adopt_support(alpha, groups)
         width = len(alpha) + len(self.base)
         gap, steps, self.size, self.scale = maximize(
-            row_major(gram), offsets, float(lam), groups, float(accuracy), alpha,
+            gram, offsets, float(lam), groups, float(accuracy), alpha,
             self.base, self.support, self.size, self.factor, self.scale,
             np.empty((N_ROWS, width)), np.empty((2, width), dtype=np.int64),
         )  # fmt: skip
@@ -542,8 +543,13 @@ class SimplexQP:
                 gram, offsets, lam, groups=groups, start=start, accuracy=accuracy
             ).alpha
             return self.warm
+        gram = np.require(gram, np.float64, ["C", "A", "W"])
         n_groups, free, alpha = int(groups.max()) + 1, self.free, self.warm
-        best, rows = _feasible(start, groups), np.arange(len(offsets))
+        best, rows = start, np.arange(len(offsets))
+        if not start.any():
+            best = np.zeros(len(groups))
+            # The last plane of each group: they were taken at one point, so they balance.
+            best[len(groups) - 1 - np.unique(groups[::-1], return_index=True)[1]] = 1.0
         least = width = np.inf
         step = 1e-2 * ((float(np.ptp(offsets)) or 1.0) / float(np.abs(tilts).max()))
         low: _End | None = None
@@ -566,7 +572,7 @@ class SimplexQP:
                 step *= 4.0
                 continue
             mean = _mean(low, high)
-            gradient = offsets - combination(row_major(gram), rows, mean)[: len(offsets)] / lam
+            gradient = offsets - combination(gram, rows, mean)[: len(offsets)] / lam
             height, multiplier = lowest_model(gradient, tilts, groups, n_groups)
             gap = height - float(mean @ gradient)
             if gap < least:
@@ -595,7 +601,7 @@ class SimplexQP:
             or not alpha[self.support[:size]].all()
             or not alpha[self.base].all()
         ):
-            self.forget()
+            self.scale = 0.0
             positive = np.flatnonzero(alpha)
             # The heaviest plane of each group is its base: it is the last to lose its weight.
             order = positive[np.lexsort((-alpha[positive], groups[positive]))]
@@ -619,29 +625,6 @@ def _mean(low: _End, high: _End) -> Vector:
         return low.alpha
     share = high.tilt / (high.tilt - low.tilt)
     return np.asarray(share * low.alpha + (1.0 - share) * high.alpha)
-
-
-def _feasible(start: Vector, groups: Indices) -> Vector:
-    if start.any():
-        return start
-    alpha = np.zeros(len(groups))
-    # The last plane of each group: they were taken at one point, so they balance.
-    alpha[len(groups) - 1 - np.unique(groups[::-1], return_index=True)[1]] = 1.0
-    return alpha
-
-
-def row_major(gram: Matrix) -> Matrix:
-    """Return a C-ordered array whose leading block is gram: the layout the kernels know."""
-    whole = gram if gram.flags.c_contiguous else gram.base
-    if (
-        isinstance(whole, np.ndarray)
-        and whole.dtype == np.float64
-        and whole.flags.carray
-        and whole.strides == gram.strides
-        and whole.ctypes.data == gram.ctypes.data
-    ):
-        return whole
-    return np.array(gram, dtype=np.float64, order="C")
 
 
 def _starting_point(start: Vector | None, n: int, groups: Indices | None) -> Vector | None:

@@ -9,7 +9,7 @@ and resumed. What the steps prove is not a solver's concern: it hands points and
 To write one: a frozen dataclass with its options, ``needs``, `Solver.step`, and a line of
 `cutplane.solvers.registry`.
 
-What a solver cannot do without is a `Need`: a view of the problem, of a type that its step computes
+What a solver cannot do without is a `Need`: a risk or regularizer of a type that its step computes
 with, and words for when there is none.
 
 The bundle methods are one solver, `BundleSolver`, made of four choices: stabilizer, memory, query
@@ -21,6 +21,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass
+from types import UnionType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, TypeVar, cast
 
 from cutplane.compute.arrays import Vector, copied
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from cutplane.core.state import Candidate, Problem, Run
 
 
-T = TypeVar("T")
 Own = TypeVar("Own")
 Kind = TypeVar("Kind", covariant=True)
 
@@ -52,60 +52,42 @@ class Need(Generic[Kind]):
     Attributes
     ----------
     part : {"risk", "regularizer"}
-        Who should have it.
-    view : callable
-        Returns what is asked for: the part itself, or something of it, as the type that offers it;
-        None if it does not.
+        Which part of the problem is meant.
+    kind : type
+        What it must be,
     what : str
-        What that means, in words that go on after "needs".
+        in words that go on after "needs".
+    when : callable, optional
+        Says whether one of this type will do; all do by default.
     """
 
     part: Literal["risk", "regularizer"]
-    view: Callable[[Any], Kind | None]
+    kind: type[Kind] | UnionType
     what: str
+    when: Callable[[Kind], bool] | None = None
 
     def find(self, problem: Problem) -> Kind | None:
-        """Return what is asked for, or None if the problem does not have it."""
-        return self.view(problem.risk if self.part == "risk" else problem.regularizer)
+        """Return the part of the problem, or None if it will not do."""
+        part = getattr(problem, self.part)
+        will_do = isinstance(part, self.kind) and (self.when is None or self.when(part))
+        return part if will_do else None
 
     def of(self, problem: Problem) -> Kind:
-        """Return what is asked for, of a problem that was found to have it."""
+        """Return the part of a problem that was found to do."""
         found = self.find(problem)
         assert found is not None, self.what
         return found
 
 
-def need_of(
-    part: Literal["risk", "regularizer"],
-    kind: type[T],
-    what: str,
-    when: Callable[[T], bool] | None = None,
-) -> Need[T]:
-    """Return the need of a type, or of those things of it that offer something."""
-
-    def view(thing: Any) -> T | None:
-        return thing if isinstance(thing, kind) and (when is None or when(thing)) else None
-
-    return Need(part, view, what)
-
-
-def _curved(regularizer: object) -> object | None:
-    confined = isinstance(regularizer, Confined) and not regularizer.strongly_convex
-    return None if confined else regularizer
-
-
-def _ball_or_box(regularizer: object) -> BallSet | BoxSet | None:
-    return regularizer if isinstance(regularizer, BallSet | BoxSet) else None
-
-
-QUADRATIC = need_of("regularizer", QuadraticRegularizer, "a quadratic regularizer such as cp.L2")
+QUADRATIC = Need("regularizer", QuadraticRegularizer, "a quadratic regularizer such as cp.L2")
 SET: Need[BallSet | BoxSet] = Need(
-    "regularizer", _ball_or_box, "a set to stay in, cp.Ball or cp.Box"
+    "regularizer", BallSet | BoxSet, "a set to stay in, cp.Ball or cp.Box"
 )
 CURVED = Need(
     "regularizer",
-    _curved,
+    object,
     "a strongly convex regularizer such as cp.L2 (a ball or a box goes with cp.kelley())",
+    lambda regularizer: not isinstance(regularizer, Confined) or regularizer.strongly_convex,
 )
 
 
@@ -147,6 +129,10 @@ class Solver(ABC, Generic[Own]):
     takes_first_plane : bool
         Whether a run begins with the plane of its first point. Not if what the first step finds
         says all that this one says.
+    planes : int or None
+        How many planes the run keeps, besides their mean; None for all.
+    groups : int or None
+        How many groups the risk is split into; None leaves that to the risk.
     """
 
     __slots__ = ()
@@ -154,21 +140,13 @@ class Solver(ABC, Generic[Own]):
     for_convex: ClassVar[bool] = True
     bounds: ClassVar[bool] = True
     takes_first_plane: ClassVar[bool] = True
+    planes: int | None = None
+    groups: int | None = 1
 
     @property
     def name(self) -> str:
         """What results call the solver."""
         return type(self).__name__
-
-    @property
-    def planes(self) -> int | None:
-        """How many planes the run keeps, besides their mean; None for all."""
-        return None
-
-    @property
-    def groups(self) -> int | None:
-        """How many groups the risk is split into; None leaves that to the risk."""
-        return 1
 
     @property
     def cut_kind(self) -> str:

@@ -28,7 +28,6 @@ from cutplane.core.protocols import (
     QuadraticRegularizer,
     Regularizer,
     Risk,
-    as_quadratic,
     facts_of,
     has_methods_of,
     terms_at,
@@ -124,7 +123,8 @@ class Problem:
     @cached_property
     def quadratic(self) -> QuadraticRegularizer | None:
         """The regularizer, if the reduced problem with it is a quadratic program."""
-        return as_quadratic(self.regularizer)
+        regularizer = self.regularizer
+        return regularizer if isinstance(regularizer, QuadraticRegularizer) else None
 
     @property
     def norm(self) -> QuadraticRegularizer:

@@ -38,55 +38,70 @@ from cutplane.core.search import Trial, wolfe_search
 from cutplane.core.simplex_qp import SimplexQP
 from cutplane.core.state import State, sum_of
 
-# With a gap of eps, an optimum of a convex objective would be within sqrt(2 eps / lam). The first
-# radius is a share of that distance, each of the others a share of the one before.
-_LARGEST = 0.1
-_SHRINK = 0.1
-# In one dimension there is a single way down. A cusp on it hides from longer and shorter steps, and
-# the slope so far from it promises only this share of what is gained there.
-_SHRINK_ALONE = 0.5
-_PROMISE_ALONE = 0.02
-# How many steps are tried in each; chosen on random transductive problems, differences of convex
-# functions and the chained functions of paper 004, so that few of them were needed, and other
-# directions found no descent.
-_STEPS = 8
-# A descent is worth going on for if it is more than this share of eps. No step is tried that can
-# gain no more than that by the slopes that are known.
-_WORTH = 0.1
-# A descent by more than this share of that is followed: in a curved valley, many steps that gain
-# little each may gain much.
-_FOLLOWED = 0.02
-# A slope that gains no more than eps over all that distance is flat: it is no longer than this
-# share of sqrt(2 eps lam).
-_FLAT = 0.5
-# BFGS is tried where the shortest vector is longer than this share of a flat slope, and ends at a
-# slope that is no longer. With more than this many parameters it would take more steps to learn of
-# kinks than a test is worth.
-_LEVEL = 0.1
-_FEW = 20
-# It ends after this many steps in a row that gained less than the share to be followed: the kinks
-# of a valley of three dimensions took up to 28. Once it has gained what is worth it, fewer do. If
-# it gains more than this share of what is worth it, the run goes on from there.
-_IDLE = 30
-_GOING = 10
-_SIGN = 0.5
-# Trials of one of its steps, the constant of Wolfe's second condition, and the bracket's halves.
-_TRIALS = 20
-_CURVATURE = 0.5
-_BISECTION = 0.5
-# Within a small radius little can be gained: a step that gains this share of what its slope
-# promises is followed as long as doubling it gains more.
-_PROMISE = 0.1
-# Points that know the risk along lines find the best step at once, up to so many times the radius.
-_FARTHEST = 100.0
+
+class DescentSettings(NamedTuple):
+    """How descent is looked for.
+
+    Chosen on random transductive problems, differences of convex functions and the chained
+    functions of paper 004, so that few steps were needed, and other directions found no descent.
+
+    Attributes
+    ----------
+    largest, shrink : float
+        With a gap of eps, an optimum of a convex objective would be within sqrt(2 eps / lam). The
+        first radius is the share ``largest`` of that distance, each of the others the share
+        ``shrink`` of the one before.
+    shrink_alone, promise_alone : float
+        The same in one dimension, where there is a single way down. A cusp on it hides from longer
+        and shorter steps, and the slope so far from it promises only the share ``promise_alone`` of
+        what is gained there.
+    n_steps : int
+        How many steps are tried in each radius.
+    worth : float
+        A descent is worth going on for if it is more than this share of eps. No step is tried that
+        can gain no more than that by the slopes that are known.
+    followed : float
+        A descent by more than this share of that is followed: in a curved valley, many steps that
+        gain little each may gain much.
+    flat : float
+        A slope that gains no more than eps over all that distance is flat: it is no longer than
+        this share of sqrt(2 eps lam).
+    level, few : float, int
+        BFGS is tried where the shortest vector is longer than the share ``level`` of a flat slope,
+        and ends at a slope that is no longer. With more than ``few`` parameters it would take more
+        steps to learn of kinks than a test is worth.
+    idle, going : int
+        It ends after ``idle`` steps in a row that gained less than the share to be followed: the
+        kinks of a valley of three dimensions took up to 28. Once it has gained what is worth it,
+        after ``going``.
+    sign : float
+        If it gains more than this share of what is worth it, the run goes on from there.
+    promise : float
+        Within a small radius little can be gained: a step that gains this share of what its slope
+        promises is followed as long as doubling it gains more.
+    """
+
+    largest: float = 0.1
+    shrink: float = 0.1
+    shrink_alone: float = 0.5
+    promise_alone: float = 0.02
+    n_steps: int = 8
+    worth: float = 0.1
+    followed: float = 0.02
+    flat: float = 0.5
+    level: float = 0.1
+    few: int = 20
+    idle: int = 30
+    going: int = 10
+    sign: float = 0.5
+    promise: float = 0.1
+
+
+SETTINGS = DescentSettings()
+
 # Steps that are shorter than this share of the parameters' length are rounding.
 _ROUNDING = 16.0 * float(np.finfo(np.float64).eps)
 _TINY = float(np.finfo(np.float64).tiny)
-
-
-def is_tested(state: State, tolerance: float) -> bool:
-    """Say whether the best point was tested already, for a gap about as small."""
-    return state.stationarity is not None and state.stationarity.tolerance <= 2.0 * tolerance
 
 
 def look_for_descent(
@@ -110,9 +125,9 @@ def look_for_descent(
     Point
         The lowest that was seen: at most a twentieth of the tolerance below the one that passed.
     """
-    lam, worth = state.problem.norm.lam, _WORTH * tolerance
-    flat = _FLAT * math.sqrt(2.0 * tolerance * lam)
-    radius = _LARGEST * math.sqrt(2.0 * tolerance / lam)
+    lam, worth = state.problem.norm.lam, SETTINGS.worth * tolerance
+    flat = SETTINGS.flat * math.sqrt(2.0 * tolerance * lam)
+    radius = SETTINGS.largest * math.sqrt(2.0 * tolerance / lam)
     center, gained = state.best, 0.0
     while True:
         search = _Search(state, center, worth, worth - gained, check)
@@ -120,15 +135,15 @@ def look_for_descent(
         gained += search.gained
         if gained > worth:
             return None, search.lowest
-        if search.gained <= _FOLLOWED * worth:
+        if search.gained <= SETTINGS.followed * worth:
             break
         center, radius = search.lowest, search.gained_within
     slope, lowest = search.shortest(), search.lowest
-    if slope > _LEVEL * flat and len(lowest.w) <= _FEW:
+    if slope > SETTINGS.level * flat and len(lowest.w) <= SETTINGS.few:
         aside = worth / search.steepness * search.radial
-        lowest = _along_valley(state, search.lowest, aside, worth, _LEVEL * flat, check)
+        lowest = _along_valley(state, search.lowest, aside, worth, SETTINGS.level * flat, check)
         gain = state.problem.objective(search.lowest) - state.problem.objective(lowest)
-        if gain > _SIGN * worth:
+        if gain > SETTINGS.sign * worth:
             return None, lowest
     return Stationarity(smallest, slope, tolerance), lowest
 
@@ -160,7 +175,7 @@ def _along_valley(
     enough, idle = lowest.objective - worth, 0
     at = evaluate(center.w + aside)
     inverse, known = np.array([dual_metric(unit) for unit in np.eye(len(aside))]), False
-    while idle < (_IDLE if lowest.objective > enough else _GOING):
+    while idle < (SETTINGS.idle if lowest.objective > enough else SETTINGS.going):
         direction = -(inverse @ at.slope)
         promise = -dot(at.slope, direction)
         if not promise > 0.0 or dot(at.slope, dual_metric(at.slope)) <= level * level:
@@ -170,7 +185,7 @@ def _along_valley(
         then = _wolfe_step(evaluate, at, direction, 1.0 if known else worth / promise)
         if not then.objective < at.objective:
             break
-        idle = 0 if before - lowest.objective > _FOLLOWED * worth else idle + 1
+        idle = 0 if before - lowest.objective > SETTINGS.followed * worth else idle + 1
         step, change = then.point.w - at.point.w, then.slope - at.slope
         curved, at = dot(step, change), then
         if curved > _TINY + _ROUNDING * math.sqrt(dot(step, step) * dot(change, change)):
@@ -198,7 +213,8 @@ def _wolfe_step(
         return Trial(step, trials[-1].objective, dot(trials[-1].slope, direction))
 
     start = Trial(0.0, at.objective, dot(at.slope, direction))
-    wolfe_search(trial, start, first, most=_TRIALS, margin=_BISECTION, curvature=_CURVATURE)
+    # Wolfe's second condition with 0.5; brackets are halved.
+    wolfe_search(trial, start, first, most=20, margin=0.5, curvature=0.5)
     last = trials[-1]
     return last if last.objective < at.objective else min(trials, key=lambda t: t.objective)
 
@@ -232,8 +248,8 @@ class _Search:
         self.radial = image / (-size if dot(self._slopes[0][1], image) > 0.0 else size)
         self._length = math.inf
         alone = len(outward) == 1
-        self._shrink = _SHRINK_ALONE if alone else _SHRINK
-        self._hopeless = _PROMISE_ALONE * worth if alone else worth
+        self._shrink = SETTINGS.shrink_alone if alone else SETTINGS.shrink
+        self._hopeless = SETTINGS.promise_alone * worth if alone else worth
         self.lowest, self.gained, self.gained_within = center, 0.0, 0.0
         self._rounding = _ROUNDING * distance(self._regularizer, np.zeros_like(center.w), center.w)
 
@@ -257,7 +273,7 @@ class _Search:
         """Try steps of this length until one descends, or the hull's shortest vector is flat."""
         near = [i for i, (at, _) in enumerate(self._slopes) if at <= radius]
         self._slopes, self._gram = [self._slopes[i] for i in near], self._gram[np.ix_(near, near)]
-        for _ in range(_STEPS):
+        for _ in range(SETTINGS.n_steps):
             direction = self._descent()
             if first:
                 # All weights larger, or all smaller: hulls of few slopes are often blind to that.
@@ -290,10 +306,11 @@ class _Search:
         if (center := as_searchable(self._center)) is not None:
             segment = center.toward(first)
             way = self._regularizer.along(center.w, first.w)
-            self._keep(segment.at(min(segment.minimize(way), _FARTHEST)), radius)
+            # The best step is found at once, up to a hundred times the radius.
+            self._keep(segment.at(min(segment.minimize(way), 100.0)), radius)
             return first
         step = radius
-        while _PROMISE * step * self._length < gain <= self._missing:
+        while SETTINGS.promise * step * self._length < gain <= self._missing:
             step, before = 2.0 * step, gain
             gain = self._after(direction, step, radius)[1]
             if gain <= before:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
@@ -47,16 +48,14 @@ class StoppingRule(ABC):
 
     def __or__(self, other: StoppingRule) -> StoppingRule:
         """Stop when either rule says so; the first one names the reason."""
-        return FirstOf(self, other)
+        return FirstOf((self, other))
 
 
+@dataclass(frozen=True, slots=True, repr=False)
 class FirstOf(StoppingRule):
     """Stop when any of some rules says so; the first one that does names the reason."""
 
-    __slots__ = ("rules",)
-
-    def __init__(self, *rules: StoppingRule) -> None:
-        self.rules = rules
+    rules: Sequence[StoppingRule]
 
     def __call__(self, state: Run) -> Status:
         """Return the reason to stop, or `Status.RUNNING`."""
@@ -165,13 +164,10 @@ class Trouble(StoppingRule):
             return Status.INCONSISTENT
         if state.stopped:
             return Status.STOPPED
-        if state.stalled_for >= _PATIENCE or self._is_hidden(state):
+        if state.stalled_for >= _PATIENCE:
             return Status.STALLED
+        if min(state.iteration, len(state.history)) >= _HALVED_WITHIN:
+            halved = state.gap <= 0.5 * state.history[-_HALVED_WITHIN].gap
+            if not halved and state.hides_tolerance:
+                return Status.STALLED
         return Status.RUNNING
-
-    def _is_hidden(self, state: Run) -> bool:
-        """Say whether what is left of the gap is about what rounding hides."""
-        if state.iteration < _HALVED_WITHIN or len(state.history) < _HALVED_WITHIN:
-            return False
-        before = state.history[-_HALVED_WITHIN]
-        return state.gap > 0.5 * before.gap and state.hides_tolerance

@@ -1,7 +1,6 @@
 """Where X lives, its products, and the maps from parameters to scores that are made of them."""
 
 from cutplane.data.layouts import as_rows as as_rows
-from cutplane.data.layouts import rows_and_map as rows_and_map
 from cutplane.data.observed_pairs import ObservedPairs as ObservedPairs
 from cutplane.data.ordered_products import ordered_scores as ordered_scores
 from cutplane.data.rows import AllPairs as AllPairs

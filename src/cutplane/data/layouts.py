@@ -41,7 +41,6 @@ from cutplane.data.rows import (
     Indices,
     Kernels,
     Rows,
-    ScoreMap,
     StoredRows,
     most_dense_sums,
     most_sparse_sums,
@@ -729,33 +728,23 @@ def as_rows(X: Any, *, n_threads: int | None = None) -> Rows:
         raise ValueError(f"X must have two dimensions, got shape {X.shape}.")
     if sparse:
         X = X.tocsr()  # X itself if it is CSR
+    values = X.data if sparse else X
+    if values.dtype not in (np.float32, np.float64) or not values.dtype.isnative:
+        if np.iscomplexobj(values):
+            raise ValueError(f"X must be real, got {values.dtype}.")
+        # Big-endian float32 stays float32; everything else becomes float64.
+        values = values.astype(np.float32 if values.dtype == np.float32 else np.float64)
+    if sparse:
         return CompressedRows(
-            np.ascontiguousarray(_as_float(X.data)),
+            np.ascontiguousarray(values),
             np.ascontiguousarray(_as_signed(X.indices)),
             np.ascontiguousarray(_as_signed(X.indptr)),
             X.shape,
             n_threads=n_threads,
         )
-    X = _as_float(X)
-    by_columns = X.flags.f_contiguous and not X.flags.c_contiguous
-    X = X if by_columns else np.ascontiguousarray(X)
-    return DenseRows(X, by_columns=by_columns, n_threads=n_threads)
-
-
-def rows_and_map(features: Any, *, n_threads: int | None = None) -> tuple[Rows, ScoreMap | None]:
-    """Return the rows of features, and the map to their scores if one is given."""
-    if isinstance(features, ScoreMap):
-        return features.rows, features
-    return as_rows(features, n_threads=n_threads), None
-
-
-def _as_float(values: NDArray[Any]) -> NDArray[Any]:
-    if values.dtype in (np.float32, np.float64) and values.dtype.isnative:
-        return values
-    if np.iscomplexobj(values):
-        raise ValueError(f"X must be real, got {values.dtype}.")
-    # Big-endian float32 stays float32; everything else becomes float64.
-    return values.astype(np.float32 if values.dtype == np.float32 else np.float64)
+    by_columns = values.flags.f_contiguous and not values.flags.c_contiguous
+    values = values if by_columns else np.ascontiguousarray(values)
+    return DenseRows(values, by_columns=by_columns, n_threads=n_threads)
 
 
 def _as_signed(indices: NDArray[Any]) -> NDArray[Any]:

@@ -36,7 +36,7 @@ from cutplane.compute.blocks import (
     total_of_rows,
     vector_blocks,
 )
-from cutplane.compute.mapped import MappedFile, files_of, is_mapped, require_same
+from cutplane.compute.mapped import MappedFile, files_of, require_same
 from cutplane.compute.products import dot, sum_over
 from cutplane.compute.threads import count_blocks, run_blocks
 
@@ -253,9 +253,8 @@ class StoredRows(Rows):
     ) -> None:
         self.matrix, self.shape, self.n_entries = matrix, shape, n_entries
         self._gram_work = gram_work
-        arrays = matrix if isinstance(matrix, tuple) else (matrix,)
-        self.files = files_of(arrays)
-        self.on_disk = sum(a.nbytes for a in arrays if is_mapped(a)) > IN_CACHE
+        self.files = files_of(matrix if isinstance(matrix, tuple) else (matrix,))
+        self.on_disk = sum(file.n_bytes for file in self.files) > IN_CACHE
         # What is small enough for one block is not worth a second thread, however it is cut.
         self.n_threads = n_threads if count_blocks(n_entries) > 1 else 1
         self._sum_bounds = bounds_here(shape[0], count_blocks(n_entries, most=most_sums))
@@ -291,8 +290,7 @@ class StoredRows(Rows):
 
     def class_pullback(self, slopes: Matrix) -> Matrix:
         """Return ``slopes' X``, one row a class and one column a feature."""
-        n_classes = slopes.shape[1]
-        n_blocks = class_sums(self.n_entries, self.shape[1], n_classes)
+        n_blocks = class_sums(self.n_entries, self.shape[1], slopes.shape[1])
         bounds = bounds_here(self.shape[0], n_blocks)
         return total_of_rows(self.class_block_pullbacks(slopes, bounds))
 

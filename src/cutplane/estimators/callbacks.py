@@ -29,33 +29,27 @@ Attributes = dict[str, Any]
 class FitContext:
     """A task that scikit-learn's callbacks watch: a fit, one of its problems, or an iteration.
 
-    ``context`` is the task's place in the tree, None where scikit-learn has no callbacks; ``data``
-    (``X``, ``y`` and ``metadata``) are passed on to them.
+    ``context`` is the task's place in the tree; ``data`` (``X``, ``y`` and ``metadata``) are passed
+    on to the callbacks.
     """
 
     def __init__(self, estimator: Any, context: Any, data: dict[str, Any]) -> None:
         self._estimator = estimator
         self._context = context
         self._data = data
-        if context is not None:
-            context.call_on_fit_task_begin(estimator=estimator, **data)
+        context.call_on_fit_task_begin(estimator=estimator, **data)
 
     @classmethod
     def of_fit(cls, estimator: Any, examples: Any, *, max_subtasks: int | None) -> FitContext:
         """Open the root task of ``estimator.fit``; metadata that are None were not given."""
-        context = None
-        if hasattr(estimator, "_init_callback_context"):
-            context = estimator._init_callback_context(max_subtasks=max_subtasks)
+        context = estimator._init_callback_context(max_subtasks=max_subtasks)
         given = {name: value for name, value in examples.metadata.items() if value is not None}
-        return cls(
-            estimator, context, {"X": examples.X, "y": examples.y, "metadata": given or None}
-        )
+        data = {"X": examples.X, "y": examples.y, "metadata": given or None}
+        return cls(estimator, context, data)
 
     def subtask(self, name: str, *, max_subtasks: int | None) -> FitContext:
         """Open a task below this one."""
-        context = self._context
-        if context is not None:
-            context = context.subcontext(task_name=name, max_subtasks=max_subtasks)
+        context = self._context.subcontext(task_name=name, max_subtasks=max_subtasks)
         return FitContext(self._estimator, context, self._data)
 
     def iterations(self, attributes: Callable[[State], Attributes]) -> Callable[[State], bool]:
@@ -64,18 +58,12 @@ class FitContext:
         ``attributes`` gives the fitted attributes of the best model so far; it is called only if
         a callback asks for a fitted estimator.
         """
-
-        def report(state: State) -> bool:
-            if self._context is None or not getattr(self._estimator, "_skl_callbacks", None):
-                return False
-            return self.subtask("iteration", max_subtasks=0).end(lambda: attributes(state))
-
-        return report
+        return lambda state: self.subtask("iteration", max_subtasks=0).end(
+            lambda: attributes(state)
+        )
 
     def end(self, attributes: Attributes | Callable[[], Attributes]) -> bool:
         """Close the task; return whether a callback asks to stop."""
-        if self._context is None:
-            return False
         return bool(
             self._context.call_on_fit_task_end(
                 estimator=self._estimator, reconstruction_attributes=attributes, **self._data

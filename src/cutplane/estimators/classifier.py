@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MethodType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,25 +54,26 @@ from cutplane.losses import (
     NuHinge,
     Softmax,
 )
+from cutplane.losses.loss import ScoreLoss
 from cutplane.models.measures.measures import CountingMeasure, Measure
 from cutplane.models.multiclass.losses import checked_costs
 from cutplane.risks import ScoredRisk
+from cutplane.risks.scored import ScoredPoint
 from cutplane.solvers.registry import ROBUST_METHODS
 
-if TYPE_CHECKING:
-    from cutplane.cluster.risk import ShardedRisk
+OfAll = TypeVar("OfAll", bound=ScoreLoss)
 
 
 @dataclass(frozen=True)
-class Joint:
+class Joint(Generic[OfAll]):
     """A loss of all classes or labels together, and the loss of one that it extends."""
 
-    loss: Any
+    loss: OfAll
     extends: type[Loss]
     extended_name: str
 
 
-MULTI_CLASS: dict[str, Joint | None] = {
+MULTI_CLASS: dict[str, Joint[MulticlassLoss] | None] = {
     "ovr": None,
     "crammer_singer": Joint(CrammerSinger(), Hinge, "hinge"),
     "softmax": Joint(Softmax(), Logistic, "logistic"),
@@ -80,7 +81,9 @@ MULTI_CLASS: dict[str, Joint | None] = {
 """Ways to tell classes apart, by name; None is one against the rest."""
 
 
-def joint_loss(model: LinearModel, parameter: str, known: Mapping[str, Joint | None]) -> Any:
+def joint_loss(
+    model: LinearModel, parameter: str, known: Mapping[str, Joint[OfAll] | None]
+) -> OfAll | None:
     """Return the loss of all classes or labels together, or None if each is fitted by itself.
 
     ValueError says that the parameter's value is unknown, or does not go with the loss.
@@ -111,18 +114,6 @@ def too_few(classes: NDArray[Any]) -> ValueError:
     """Return the error for classes among which there is nothing to tell apart."""
     found = f"one class only: {classes[0]}" if len(classes) else "none"
     return ValueError(f"a classifier needs two classes, got {found}")
-
-
-def require_known_classes(y: NDArray[Any], classes: NDArray[Any]) -> None:
-    """Raise ValueError if a batch of a stream has labels that are not among its classes."""
-    strange = sorted(map(repr, set(y.tolist()) - set(classes.tolist())))
-    if strange:
-        more = f" and {len(strange) - 5} more" if len(strange) > 5 else ""
-        named = ", ".join(strange[:5]) + more
-        raise ValueError(
-            f"y has labels that are not among the classes: {named}; the first call of partial_fit "
-            "must name all classes"
-        )
 
 
 def has_probabilities(classifier: Any) -> bool:
@@ -182,6 +173,15 @@ class ClassScores:
         return self.classes_[scores.argmax(axis=1)]  # type: ignore[attr-defined]
 
 
+def one_against_rest(probability: Any) -> Any:
+    """Return probabilities of all classes: those of two, or of each against the rest, scaled."""
+    if probability.shape[1] == 1:
+        return np.hstack([1.0 - probability, probability])
+    total = probability.sum(axis=1, keepdims=True)
+    equal = np.full_like(probability, 1.0 / probability.shape[1])
+    return np.divide(probability, total, out=equal, where=total > 0.0)
+
+
 @with_probabilities
 def predict_log_proba(self: Any, X: Any) -> Any:
     """Return the logarithm of `predict_proba`."""
@@ -231,13 +231,6 @@ def check_pos_label(pos_label: Any, classes: NDArray[Any]) -> None:
         raise ValueError(
             f"pos_label={pos_label!r} is not one of the classes {labels[0]!r} and {labels[1]!r}"
         )
-
-
-def is_turned(pos_label: Any, classes: NDArray[Any], loss: Loss) -> bool:
-    """Say whether the first of two classes is fitted against the second."""
-    if pos_label is None or len(classes) != 2 or isinstance(loss, _SYMMETRIC):
-        return False
-    return bool(pos_label == classes.tolist()[0])
 
 
 def doubt_about_positive(name: str, classes: NDArray[Any], y: NDArray[Any]) -> str | None:
@@ -425,7 +418,7 @@ class LinearClassifier(ClassifierMixin, ClassScores, Penalized):
         saved=STRENGTH | {"costs_": (list[list[NotNegative]] | None, None)},
     )
 
-    loss: Any = field(default="hinge", kw_only=False)
+    loss: str | Loss = field(default="hinge", kw_only=False)
     multi_class: str = "ovr"
     fit_intercept: bool = True
     class_weight: Any = None
@@ -481,7 +474,14 @@ class LinearClassifier(ClassifierMixin, ClassScores, Penalized):
             _check_partial_fit_first_call(self, classes)
             require_two_classes(self.classes_)
             check_pos_label(self.pos_label, self.classes_)
-            require_known_classes(y, self.classes_)
+            strange = sorted(map(repr, set(y.tolist()) - set(self.classes_.tolist())))
+            if strange:
+                more = f" and {len(strange) - 5} more" if len(strange) > 5 else ""
+                raise ValueError(
+                    "y has labels that are not among the classes: "
+                    f"{', '.join(strange[:5])}{more}; the first call of partial_fit must name all "
+                    "classes"
+                )
             weights = weights_of(sample_weight, X.shape[0])
         if isinstance(self.class_weight, dict):
             given = [self.class_weight.get(label, 1.0) for label in self.classes_.tolist()]
@@ -499,12 +499,7 @@ class LinearClassifier(ClassifierMixin, ClassScores, Penalized):
         scores, joint = self._scores(X), self._joint_loss()
         if joint is not None and scores.shape[1] > 1:
             return joint.probability(scores)
-        probability: Any = self.loss_function().probability(scores)
-        if probability.shape[1] == 1:
-            return np.hstack([1.0 - probability, probability])
-        total = probability.sum(axis=1, keepdims=True)
-        equal = np.full_like(probability, 1.0 / probability.shape[1])
-        return np.divide(probability, total, out=equal, where=total > 0.0)
+        return one_against_rest(self.loss_function().probability(scores))
 
     @property
     def positive_class_(self) -> Any:
@@ -528,9 +523,9 @@ class LinearClassifier(ClassifierMixin, ClassScores, Penalized):
 
     def _is_turned(self) -> bool:
         """Say whether what was fitted is the first of two classes, against the second."""
-        return self.pos_label is not None and is_turned(
-            self.pos_label, self.classes_, self.loss_function()
-        )
+        if self.pos_label is None or isinstance(self.loss_function(), _SYMMETRIC):
+            return False
+        return len(self.classes_) == 2 and bool(self.pos_label == self.classes_.tolist()[0])
 
     def _joint_loss(self) -> MulticlassLoss | None:
         """Return the loss of all classes together, or None for one against the rest."""
@@ -553,13 +548,13 @@ class LinearClassifier(ClassifierMixin, ClassScores, Penalized):
         return type(joint)(accuracy=min(0.05 * self.tol, 1e-7), costs=self.costs_)
 
     def _fit_collection(self, X: Any, y: Any, sample_weight: Any) -> None:
-        from cutplane.cluster.collections import classes_of, fit_collection, target_risks
-        from cutplane.cluster.risk import Target
+        from cutplane.cluster.collections import classes_of, fit_collection
+        from cutplane.cluster.risk import ShardedRisk, Target
 
         labels, joint = classes_of(y), self._joint_loss()
         require_two_classes(labels)
 
-        def risks(sample: Any, masses: Any) -> Sequence[ShardedRisk]:
+        def risks(sample: Any, masses: Any) -> list[ShardedRisk]:
             # Examples of other classes have no weight.
             classes = self.classes_ = labels[masses > 0.0]
             require_two_classes(classes)
@@ -569,7 +564,7 @@ class LinearClassifier(ClassifierMixin, ClassScores, Penalized):
             if self.class_weight is not None:
                 factors = class_factors(self.class_weight, classes, masses[masses > 0.0])
             if joint is not None:
-                loss: Any = self._loss_of_all(joint)
+                loss: ScoreLoss = self._loss_of_all(joint)
                 targets = [Target(classes, None, factors)]
             else:
                 loss = self.loss_function()
@@ -577,7 +572,10 @@ class LinearClassifier(ClassifierMixin, ClassScores, Penalized):
                 if len(classes) == 2:
                     wanted = classes[:1] if self._is_turned() else classes[1:]
                 targets = [Target(classes, label, factors) for label in wanted.tolist()]
-            return target_risks(sample, loss, targets, intercept=self.fit_intercept)
+            return [
+                ShardedRisk(sample, loss, intercept=self.fit_intercept, target=target)
+                for target in targets
+            ]
 
         n_classes = 1 if joint is None else len(labels)
         fit_collection(self, X, y, sample_weight, risks, n_classes=n_classes, classes=labels)
@@ -598,7 +596,7 @@ class LinearClassifier(ClassifierMixin, ClassScores, Penalized):
         if self.class_weight is not None:
             weights = weights * class_weights(self.class_weight, classes, y, weights)
         features: Any = self._rows(examples.X)
-        told: Any = loss
+        told: ScoreLoss = loss
         targets: Sequence[NDArray[Any]]
         if joint is None:
             targets = self._targets(y)
@@ -636,7 +634,8 @@ class LinearClassifier(ClassifierMixin, ClassScores, Penalized):
         # Probabilities and rankings are worth something even if all are on one side of zero.
         if loss.probability(np.zeros(1)) is not None or loss.of_differences:
             return None
-        point: Any = result.point
+        point = result.point
+        assert isinstance(point, ScoredPoint)
         positive = point.scores + point.intercept > 0.0
         if positive.any() and not positive.all():
             return None

@@ -16,19 +16,20 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
 from cutplane.compute.arrays import require_in_memory
-from cutplane.core.certificate import Certificate, Record, Status, relative
+from cutplane.core.certificate import Certificate, Record, relative
 from cutplane.core.interrupts import held, interrupted_so_far
 from cutplane.core.solver import AnySolver
 from cutplane.core.state import Problem
 from cutplane.estimators.classifier import LinearClassifier
 from cutplane.estimators.description import look_up
-from cutplane.estimators.estimator import Estimator
+from cutplane.estimators.estimator import Estimator, of_problems
 from cutplane.estimators.regressor import LinearRegressor
 from cutplane.report.charts import (
     Chart,
@@ -102,28 +103,32 @@ class Comparison:
         ``gap`` is what the method itself has proven, ``above`` how far its objective is above
         the best lower bound of all methods, both as shares of the objective.
         """
-        return [self._row(entry) for entry in self.entries]
-
-    def _row(self, entry: Entry) -> dict[str, Any]:
-        row: dict[str, Any] = {"method": entry.method}
-        known, best = entry.certificate, entry.best
-        if best is None and known is None:
-            return row | {"status": "not used", **dict.fromkeys(_NUMBERS), "note": entry.note}
-        objective = known.objective if known else best.objective  # type: ignore[union-attr]
-        last = entry.records[-1] if entry.records else None
-        if known is None:  # the fit that came lowest
-            last = best
-        return row | {
-            "status": str(known.status) if known else "no proof",
-            "objective": objective,
-            "lower_bound": finite(known.lower_bound) if known and known.valid else None,
-            "gap": finite(known.relative_gap) if known and known.valid else None,
-            "above": finite(self._above(objective)),
-            "iterations": last.iteration if last and known else None,
-            "evaluations": last.evaluations if last and known else None,
-            "seconds": last.seconds if last else 0.0,
-            "note": entry.note,
-        }
+        rows = list[dict[str, Any]]()
+        for entry in self.entries:
+            row = dict.fromkeys(_NAMES) | {"method": entry.method, "note": entry.note}
+            if (known := entry.certificate) is not None:
+                last = entry.records[-1] if entry.records else None
+                row |= {
+                    "status": str(known.status),
+                    "objective": known.objective,
+                    "lower_bound": finite(known.lower_bound) if known.valid else None,
+                    "gap": finite(known.relative_gap) if known.valid else None,
+                    "iterations": last.iteration if last else None,
+                    "evaluations": last.evaluations if last else None,
+                    "seconds": last.seconds if last else 0.0,
+                }
+            elif (best := entry.best) is not None:  # the fit that came lowest
+                row |= {
+                    "status": "no proof",
+                    "objective": best.objective,
+                    "seconds": best.seconds,
+                }
+            else:
+                row["status"] = "not used"
+            if row["objective"] is not None:
+                row["above"] = finite(self._above(row["objective"]))
+            rows.append(row)
+        return rows
 
     def _above(self, objective: float) -> float:
         return relative(objective - self.lower_bound, objective)
@@ -139,14 +144,26 @@ class Comparison:
             writer.writeheader()
             writer.writerows(rows)
             return written.getvalue().rstrip("\n")
-        cells = [[_cell(name, row[name]) for name in _TITLES] for row in rows]
-        notes = [f"{row['method']}: {row['note']}" for row in rows if row["note"]]
+        lines, notes = self._shown()
         if format == "text":
-            lines = text_table([_TITLES.values(), *cells], words=(0, 1))
-            return "\n".join([*lines, *notes])
-        if format == "latex":
-            return _latex([[*_TITLES.values()], *cells], notes)
-        raise ValueError(f"format must be one of {', '.join(FORMATS)}, not {format!r}")
+            return "\n".join([*text_table(lines, words=(0, 1)), *notes])
+        if format != "latex":
+            raise ValueError(f"format must be one of {', '.join(FORMATS)}, not {format!r}")
+        titles, *rest = (
+            " & ".join(cell.translate(_IN_LATEX) for cell in line) + r" \\" for line in lines
+        )
+        return "\n".join(
+            [
+                *(f"% {note}" for note in notes),
+                rf"\begin{{tabular}}{{ll{'r' * (len(_TITLES) - 2)}}}",
+                r"\toprule",
+                titles,
+                r"\midrule",
+                *rest,
+                r"\bottomrule",
+                r"\end{tabular}",
+            ]
+        )
 
     def report(self) -> Report:
         """Return a page with the table, and curves of gaps against time."""
@@ -158,14 +175,13 @@ class Comparison:
             for k, entry in enumerate(used)
             if entry.certificate is not None and entry.certificate.valid
         ]
-        charts = list[Chart]()
+        charts, chart = list[Chart](), partial(Chart, log=True, loggable=True, steps=True)
         seconds, iterations = ("seconds", "seconds"), ("iteration", "iterations")
         if math.isfinite(self.lower_bound):
-            title = "above the best lower bound"
-            charts.append(_chart("chart-above", title, [seconds], above))
+            charts.append(chart("chart-above", "above the best lower bound", [seconds], above))
         if gaps:
             title = "gap that the method has proven"
-            charts.append(_chart("chart-gap", title, [seconds, iterations], gaps))
+            charts.append(chart("chart-gap", title, [seconds, iterations], gaps))
         return Report(
             title=self.title,
             subtitle=f"{len(self.entries)} methods",
@@ -178,19 +194,20 @@ class Comparison:
         )
 
     def _columns(self, entry: Entry) -> Table:
-        own = table_of_run(entry.method, entry.records)
         above = [finite(self._above(record.objective)) for record in entry.records]
-        return Table(own.label, {**own.columns, "above": above})
+        return {**table_of_run(entry.records), "above": above}
 
-    def _html(self) -> Html:
+    def _shown(self) -> tuple[list[list[str]], list[str]]:
+        """Return titles and rows as they are printed, and the notes below them."""
         rows = self.rows()
         cells = [[_cell(name, row[name]) for name in _TITLES] for row in rows]
-        notes = [
-            element("p", f"{row['method']}: {row['note']}", class_="note")
-            for row in rows
-            if row["note"]
-        ]
-        return element("div", html_table([*_TITLES.values()], cells, words=(0, 1)), *notes)
+        notes = [f"{row['method']}: {row['note']}" for row in rows if row["note"]]
+        return [[*_TITLES.values()], *cells], notes
+
+    def _html(self) -> Html:
+        (titles, *cells), notes = self._shown()
+        below = [element("p", note, class_="note") for note in notes]
+        return element("div", html_table(titles, cells, words=(0, 1)), *below)
 
     def _repr_html_(self) -> str:
         """Return the table and a chart for notebooks."""
@@ -217,7 +234,8 @@ class Comparison:
         return f"Comparison({self.title!r}, {len(self.entries)} methods)"
 
 
-_NUMBERS = ("objective", "lower_bound", "gap", "above", "iterations", "evaluations", "seconds")
+_NAMES = ("method", "status", "objective", "lower_bound", "gap", "above", "iterations",
+          "evaluations", "seconds", "note")  # fmt: skip
 _TITLES = {
     "method": "method",
     "status": "status",
@@ -228,15 +246,10 @@ _TITLES = {
     "evaluations": "evaluations",
     "seconds": "seconds",
 }
-_SPECIAL = {letter: f"\\{letter}" for letter in "&%$#_{}"} | {
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-}
-
-
-def _chart(id: str, title: str, xs: list[tuple[str, str]], curves: list[Curve]) -> Chart:
-    return Chart(id, title, xs, curves, log=True, loggable=True, steps=True)
+_IN_LATEX = str.maketrans(
+    {letter: f"\\{letter}" for letter in "&%$#_{}"}
+    | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+)
 
 
 def _cell(name: str, value: Any) -> str:
@@ -249,26 +262,6 @@ def _cell(name: str, value: Any) -> str:
     if name == "seconds":
         return f"{value:.3g}"
     return f"{value:,}" if isinstance(value, int) else str(value)
-
-
-def _latex(lines: list[list[str]], notes: list[str]) -> str:
-    first, *rest = ([_in_latex(cell) for cell in line] for line in lines)
-    return "\n".join(
-        [
-            *(f"% {note}" for note in notes),
-            rf"\begin{{tabular}}{{ll{'r' * (len(first) - 2)}}}",
-            r"\toprule",
-            " & ".join(first) + r" \\",
-            r"\midrule",
-            *(" & ".join(line) + r" \\" for line in rest),
-            r"\bottomrule",
-            r"\end{tabular}",
-        ]
-    )
-
-
-def _in_latex(text: str) -> str:
-    return "".join(_SPECIAL.get(letter, letter) for letter in text)
 
 
 Methods = Sequence[str | AnySolver] | Mapping[str, str | AnySolver]
@@ -331,7 +324,6 @@ def compare(
         if X is not None or y is not None or peers or fit_params:
             raise ValueError("X, y, peers and fit_params are for an estimator, not for a Problem")
         title = f"{type(problem.risk).__name__} with {problem.regularizer!r}"
-        entries = _runs(problem, named, options)
     elif isinstance(problem, Estimator):
         if X is None or y is None:
             raise ValueError("an estimator is compared on data: give X and y")
@@ -341,12 +333,27 @@ def compare(
         title = f"{type(problem).__name__}"
         if isinstance(getattr(problem, "loss", None), str):
             title += f", {problem.loss} loss"
-        entries = _fits(problem, named, X, y, dict(fit_params or {}), peers=peers)
     else:
         raise TypeError(f"problem must be a Problem or an estimator, got {problem!r}")
+    found, fitted = Comparison(title), None
     with held():
-        found = list(entries)
-    return Comparison(title, found)
+        for name, method in named.items():
+            try:
+                if isinstance(problem, Problem):
+                    entry = _minimized(problem, name, method, options)
+                else:
+                    entry, fitted = _fitted(problem, name, method, X, y, fit_params or {})
+            except (ValueError, TypeError, AttributeError) as error:
+                refused = sum(each.certificate is None for each in found.entries) + 1
+                if refused == len(named):
+                    raise  # the problem is at fault
+                entry = Entry(name, note=" ".join(str(error).split()))
+            found.entries.append(entry)
+            if interrupted_so_far():
+                return found
+        if peers and fitted is not None:
+            found.entries.extend(_peers(fitted, X, y, weighted=bool(fit_params)))
+    return found
 
 
 def _named(methods: Methods) -> dict[str, str | AnySolver]:
@@ -365,63 +372,34 @@ def _named(methods: Methods) -> dict[str, str | AnySolver]:
     return named
 
 
-def _runs(
-    problem: Problem, methods: dict[str, str | AnySolver], options: dict[str, Any]
-) -> Iterator[Entry]:
-    """Minimize the problem by each method."""
-    refused = list[Entry]()
-    for name, method in methods.items():
-        try:
-            if isinstance(method, str):
-                method = look_up("method", method, ROBUST_METHODS | STRUCTURED_METHODS)(problem)
-            minimize(problem.risk, problem.regularizer, method=method, max_iter=1)
-            result = minimize(problem.risk, problem.regularizer, method=method, **options)
-        except (ValueError, TypeError, AttributeError) as error:
-            refused.append(_refused(name, error, refused, methods))
-            yield refused[-1]
-            continue
-        yield Entry(name, result.history, result.certificate)
-        if result.status is Status.INTERRUPTED:
-            return
+def _minimized(
+    problem: Problem, name: str, method: str | AnySolver, options: dict[str, Any]
+) -> Entry:
+    """Minimize the problem by a method."""
+    if isinstance(method, str):
+        method = look_up("method", method, ROBUST_METHODS | STRUCTURED_METHODS)(problem)
+    minimize(problem.risk, problem.regularizer, method=method, max_iter=1)
+    result = minimize(problem.risk, problem.regularizer, method=method, **options)
+    return Entry(name, result.history, result.certificate)
 
 
-def _fits(
-    estimator: Any,
-    methods: dict[str, str | AnySolver],
-    X: Any,
-    y: Any,
-    fit_params: dict[str, Any],
-    *,
-    peers: bool,
-) -> Iterator[Entry]:
-    """Fit the estimator by each method, and the peers of its last fit."""
-    refused, fitted = list[Entry](), None
-    for name, method in methods.items():
-        try:
-            first = clone(estimator).set_params(method=method, max_iter=1, callbacks=())
-            model = clone(estimator).set_params(method=method)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # the table says how a fit ended
-                first.fit(X, y, **fit_params)
-                model.fit(X, y, **fit_params)
-        except (ValueError, TypeError, AttributeError) as error:
-            refused.append(_refused(name, error, refused, methods))
-            yield refused[-1]
-            continue
-        fitted = model
-        several = isinstance(model.certificate_, list)
-        certificates = model.certificate_ if several else [model.certificate_]
-        histories = model.history_ if several else [model.history_]
-        yield Entry(name, mean_run(histories), mean_certificate(certificates))
-        if interrupted_so_far():
-            return
-    if peers and fitted is not None:
-        yield from _peers(fitted, X, y, fit_params)
+def _fitted(
+    estimator: Any, name: str, method: str | AnySolver, X: Any, y: Any, given: Mapping[str, Any]
+) -> tuple[Entry, Any]:
+    """Fit the estimator by a method; return the model too."""
+    first = clone(estimator).set_params(method=method, max_iter=1, callbacks=())
+    model = clone(estimator).set_params(method=method)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the table says how a fit ended
+        first.fit(X, y, **given)
+        model.fit(X, y, **given)
+    certificate = mean_certificate(of_problems(model, "certificate_"))
+    return Entry(name, mean_run(of_problems(model, "history_")), certificate), model
 
 
-def _peers(fitted: Any, X: Any, y: Any, fit_params: dict[str, Any]) -> Iterator[Entry]:
+def _peers(fitted: Any, X: Any, y: Any, *, weighted: bool) -> Iterator[Entry]:
     """Fit the models of scikit-learn with the same objective."""
-    if not isinstance(fitted, LinearClassifier | LinearRegressor) or fit_params:
+    if not isinstance(fitted, LinearClassifier | LinearRegressor) or weighted:
         yield Entry("peers", note="there are none for this estimator, or with weights")
         return
     with warnings.catch_warnings():
@@ -434,28 +412,16 @@ def _peers(fitted: Any, X: Any, y: Any, fit_params: dict[str, Any]) -> Iterator[
         yield Entry("peers", note=f"there are none for the {fitted.loss} loss with these options")
         return
     problem = Problem(plan.risks[0], plan.regularizer)
-    turned = isinstance(fitted, LinearClassifier) and fitted._is_turned()
+    turned = fitted._is_turned()
     for name, make in makers.items():
         records = list(
             fits_of_peer(make, problem, X, y, turned=turned, time_limit=fitted.time_limit)
         )
-        yield Entry(name, _worth_their_time(records))
-
-
-def _refused(name: str, error: Exception, others: list[Entry], methods: Mapping[str, Any]) -> Entry:
-    """Return a line for a method that cannot be used; if none can, the problem is at fault."""
-    if len(others) + 1 == len(methods):
-        raise error
-    return Entry(name, note=" ".join(str(error).split()))
-
-
-def _worth_their_time(records: Sequence[Record]) -> list[Record]:
-    """Return the fits that came out lower than all that took less time."""
-    kept = list[Record]()
-    for record in sorted(records, key=lambda record: (record.seconds, record.objective)):
-        if not kept or record.objective < kept[-1].objective:
-            kept.append(record)
-    return kept
+        worth = list[Record]()  # the fits that came out lower than all that took less time
+        for record in sorted(records, key=lambda record: (record.seconds, record.objective)):
+            if not worth or record.objective < worth[-1].objective:
+                worth.append(record)
+        yield Entry(name, worth)
 
 
 TOLERANCES = (1e-1, 1e-2, 1e-3, 1e-4, 1e-6)

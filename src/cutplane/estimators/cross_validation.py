@@ -31,7 +31,7 @@ from cutplane.core.state import State
 from cutplane.estimators.cautions import warn_unless_successful
 from cutplane.estimators.classifier import LinearClassifier
 from cutplane.estimators.description import Reads
-from cutplane.estimators.estimator import estimator
+from cutplane.estimators.estimator import estimator, of_problems
 from cutplane.estimators.fit import Examples, Plan, fit_plan, share_of_time, with_convex_starts
 from cutplane.estimators.lams import CrossValidation, chosen_lam, lams_to_try
 from cutplane.estimators.linear import LinearModel
@@ -268,8 +268,7 @@ def _searched(
             if settings.scoring is not None:
                 scorer = check_scoring(model, scoring=settings.scoring)
             found.scores[k] = scorer(model, test["X"], test["y"], **rest)
-            proven = model.certificate_
-            found.certificates.append(proven if isinstance(proven, list) else [proven])
+            found.certificates.append(of_problems(model, "certificate_"))
             found = found._replace(evaluations=found.evaluations + model.evaluations_)
         return found
 
@@ -329,7 +328,7 @@ def _folds(
     from sklearn.model_selection import GroupKFold, check_cv
     from sklearn.utils import _safe_indexing
 
-    def part(rows: Any, **data: Any) -> dict[str, Any]:
+    def part(rows: NDArray[np.intp], **data: Any) -> dict[str, Any]:
         return {name: _safe_indexing(value, rows) for name, value in data.items()}
 
     description = estimator.description

@@ -33,7 +33,6 @@ from cutplane.compute.arrays import Vector
 from cutplane.estimators.lams import CrossValidation
 from cutplane.losses.loss import Task
 from cutplane.named import ByName
-from cutplane.regularizers import L2
 from cutplane.solvers.registry import METHODS
 
 _TITLES = ("Parameters", "Attributes")
@@ -290,26 +289,12 @@ def _is_switch(value: Any) -> bool:
     return isinstance(value, bool | np.bool_)
 
 
-_STRENGTHS = ("lam", "C")
-_SWITCHES = ("fit_intercept", "posterior", "warm_start", "parallel", "fit_ends", "positive")
-# Which numbers are allowed is said by the losses.
-_NUMBERS = (
-    *("smoothing", "beta", "k", "quantile", "epsilon", "delta", "nu", "crossing_penalty"),
-    *("clip", "width", "plateau"),
+_NONE_ALLOWED = frozenset(
+    [
+        *("lam", "C", "certified", "max_iter", "time_limit", "n_jobs", "random_state"),
+        *("checkpoint", "landmarks", "templates"),
+    ]
 )
-_NONE_ALLOWED = {
-    *(
-        *_STRENGTHS,
-        "max_iter",
-        "landmarks",
-        "time_limit",
-        "n_jobs",
-        "templates",
-        "checkpoint",
-        "random_state",
-    ),
-    "certified",
-}
 
 RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "tol": (_is_positive, "positive"),
@@ -323,19 +308,13 @@ RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
         lambda value: _is_switch(value) or _is_whole(value, 0),
         "a whole number, not negative",
     ),
-    "n_states": (_is_whole, "a whole number above 0"),
-    "n_components": (_is_whole, "a whole number above 0"),
-    "likelihood_iter": (_is_whole, "a whole number above 0"),
     "margin": (lambda value: _is_positive(value) and math.isfinite(value), "positive and finite"),
     "variance_floor": (
         lambda value: _is_positive(value) and value <= 1,
         "above 0 and at most 1",
     ),
-    "n_starts": (_is_whole, "a whole number above 0"),
     "landmarks": (_is_whole, "None or a whole number above 0"),
-    "gamma_steps": (_is_whole, "a whole number above 0"),
     "random_state": (lambda value: _is_whole(value, 0), "None or a whole number, not negative"),
-    "min_count": (_is_whole, "a whole number above 0"),
     "templates": (lambda value: isinstance(value, str), "None or text"),
     "quantiles": (lambda value: not isinstance(value, str), "a sequence of numbers"),
     "callbacks": (
@@ -356,8 +335,22 @@ RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "C": (_is_strength, "positive and finite"),
     "certified": (_is_strength, "None, or positive and finite"),
     "l1_ratio": (lambda value: _is_number(value) and 0 <= value <= 1, "a number from 0 to 1"),
-    **dict.fromkeys(_SWITCHES, (_is_switch, "True or False")),
-    **dict.fromkeys(_NUMBERS, (_is_number, "a number")),
+    **dict.fromkeys(
+        ("n_states", "n_components", "likelihood_iter", "n_starts", "gamma_steps", "min_count"),
+        (_is_whole, "a whole number above 0"),
+    ),
+    **dict.fromkeys(
+        ("fit_intercept", "posterior", "warm_start", "parallel", "fit_ends", "positive"),
+        (_is_switch, "True or False"),
+    ),
+    # Which of these are allowed is said by the losses.
+    **dict.fromkeys(
+        [
+            *("smoothing", "beta", "k", "quantile", "epsilon", "delta", "nu", "crossing_penalty"),
+            *("clip", "width", "plateau"),
+        ],
+        (_is_number, "a number"),
+    ),
 }
 
 
@@ -409,11 +402,6 @@ def lam_of(lam: Any, C: float | None, total_weight: float) -> float:
     if C is not None:
         return 1.0 / (C * total_weight)
     return 1e-4 if lam is None else strength_of(lam)
-
-
-def l2_of(lam: Any, C: float | None, total_weight: float, *, center: Vector | None = None) -> L2:
-    """Return the regularizer that the parameters ``lam`` and ``C`` describe."""
-    return L2(lam_of(lam, C, total_weight), center=center)
 
 
 def strength_of(lam: Any) -> float:

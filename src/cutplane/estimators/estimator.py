@@ -223,6 +223,12 @@ def by_parts(model: Any, method: str, X: Any) -> Any:
     return predicted(model, method, X)
 
 
+def of_problems(model: Any, name: str) -> list[Any]:
+    """Return a fitted attribute of each problem that was fitted, as a list also if it was one."""
+    found = getattr(model, name)
+    return found if isinstance(model.certificate_, list) else [found]
+
+
 def light(model: Any) -> Any:
     """Return the model without what predictions do not need, and workers need not get."""
     light = copy(model)

@@ -329,13 +329,14 @@ MOST_ROWS = 40
 
 def measures_in_words(measures: dict[str, Any]) -> str:
     """Return lines: numbers, with intervals if there are any, and tables below them."""
-    blocks = [["\n".join(_lines(measures))]]
-    for _, titles, rows in _tables(measures):
-        blocks.append(text_table([titles, *rows]))
-    if (confusion := _confusion(measures)) is not None:
-        titles, counts = confusion
-        blocks.append(text_table([titles, *counts]))
-    return "\n\n".join("\n".join(lines) for lines in blocks)
+    lines = [
+        f"{title:<24}{value:<14}{' '.join(interval)}".rstrip()
+        for title, value, interval in _numbers(measures)
+    ]
+    if "intervals" in measures:
+        lines.append(f"({intervals_in_words(measures['intervals'])})")
+    tables = [text_table([titles, *rows]) for _, titles, rows in _tables(measures)]
+    return "\n\n".join("\n".join(block) for block in [lines, *tables])
 
 
 def measures_to_html(measures: dict[str, Any]) -> Html:
@@ -345,14 +346,15 @@ def measures_to_html(measures: dict[str, Any]) -> Html:
     if "intervals" in measures:
         parts.append(element("p", intervals_in_words(measures["intervals"]), class_="note"))
     for name, titles, rows in _tables(measures):
-        heaviest = measures[name]
-        kept = _largest(rows, heaviest)
-        parts.append(html_table(titles, kept))
-        if len(kept) < len(rows):
-            parts.append(element("p", f"and {len(rows) - len(kept)} others", class_="note"))
-    confusion = _confusion(measures)
-    if confusion is not None and len(confusion[1]) <= MOST_ROWS:
-        parts.append(html_table(*confusion))
+        if len(rows) <= MOST_ROWS:
+            parts.append(html_table(titles, rows))
+        elif name != "confusion":  # those rows with the most examples, in their order
+            measured = measures[name]
+            sizes = ("samples", "tokens", "frames", "there")
+            size = next(each for each in sizes if each in measured[0])
+            order = sorted(range(len(rows)), key=lambda place: -measured[place][size])
+            parts.append(html_table(titles, [rows[k] for k in sorted(order[:MOST_ROWS])]))
+            parts.append(element("p", f"and {len(rows) - MOST_ROWS} others", class_="note"))
     return join(parts)
 
 
@@ -400,13 +402,6 @@ def _interval(ends: Sequence[float] | None) -> str:
     return "" if ends is None else f"[{ends[0]:.4g}, {ends[1]:.4g}]"
 
 
-def _lines(measures: dict[str, Any]) -> Iterator[str]:
-    for title, value, interval in _numbers(measures):
-        yield f"{title:<24}{value:<14}{' '.join(interval)}".rstrip()
-    if "intervals" in measures:
-        yield f"({intervals_in_words(measures['intervals'])})"
-
-
 def _tables(measures: dict[str, Any]) -> Iterator[tuple[str, list[str], list[list[str]]]]:
     """Yield the name, titles and rows of each table of measures."""
     intervals = measures.get("intervals", {})
@@ -422,6 +417,11 @@ def _tables(measures: dict[str, Any]) -> Iterator[tuple[str, list[str], list[lis
             if empty is None or row[empty]
         ]
         yield name, [columns[column] for column in there], cells
+    if "confusion" in measures:
+        labels = [_label(label) for label in measures["classes"]]
+        counts = zip(labels, measures["confusion"], strict=True)
+        rows = [[label, *map(str, row)] for label, row in counts]
+        yield "confusion", ["actual \\ predicted", *labels], rows
 
 
 def _cell(row: dict[str, Any], ends: dict[str, Any], column: str) -> str:
@@ -436,20 +436,3 @@ def _cell(row: dict[str, Any], ends: dict[str, Any], column: str) -> str:
     if column == "predicted":  # of a bin, whose ends say enough
         return text
     return f"{text} {_interval(ends[column])}".rstrip() if column in ends else text
-
-
-def _largest(rows: list[list[str]], measured: list[dict[str, Any]]) -> list[list[str]]:
-    """Return at most `MOST_ROWS` of the rows: those with the most examples, in their order."""
-    if len(rows) <= MOST_ROWS:
-        return rows
-    size = next(name for name in ("samples", "tokens", "frames", "there") if name in measured[0])
-    order = sorted(range(len(rows)), key=lambda place: -measured[place][size])
-    return [rows[place] for place in sorted(order[:MOST_ROWS])]
-
-
-def _confusion(measures: dict[str, Any]) -> tuple[list[str], list[list[str]]] | None:
-    if "confusion" not in measures:
-        return None
-    labels = [_label(label) for label in measures["classes"]]
-    counts = zip(labels, measures["confusion"], strict=True)
-    return ["actual \\ predicted", *labels], [[label, *map(str, row)] for label, row in counts]

@@ -16,16 +16,16 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from contextvars import copy_context
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial, wraps
 from threading import Event
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +38,7 @@ from cutplane.compute.threads import default_threads, thread_limit
 from cutplane.core import interrupts
 from cutplane.core.certificate import Certificate, Record, Result, Status
 from cutplane.core.interrupts import held, interrupted_so_far
-from cutplane.core.protocols import Regularizer
+from cutplane.core.protocols import Point, Regularizer, facts_at
 from cutplane.core.solver import AnySolver, Solver
 from cutplane.core.state import Problem, State
 from cutplane.estimators.callbacks import Attributes, FitContext, with_callbacks, with_models
@@ -79,6 +79,12 @@ class Examples:
     weights: Vector
     metadata: dict[str, Any]
     begin: float = field(default_factory=clock)
+
+
+class ScaledRegularizer(Regularizer, Protocol):
+    """A regularizer with a strength."""
+
+    lam: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +128,7 @@ class Plan:
 
     examples: Examples
     risks: Sequence[Any]
-    regularizer: Any  # with a strength ``lam``
+    regularizer: ScaledRegularizer
     model: Callable[[Matrix, NDArray[np.float64]], Attributes]
     intercept_shape: tuple[int, ...] | None = None
     starts: Sequence[Vector | None] | None = None
@@ -148,14 +154,14 @@ def fit_plan(estimator: Any, plan: Plan) -> None:
     coef = np.zeros((len(risks), risks[0].n_parameters))
     intercept = np.zeros((len(risks), *(plan.intercept_shape or ())))
 
-    def made_of(point: Any, k: int) -> Attributes:
+    def made_of(point: Point, k: int) -> Attributes:
         coef[k] = point.w
         if plan.intercept_shape is not None:
-            intercept[k] = point.intercept
+            intercept[k] = facts_at(point).intercept
         return plan.model(coef.copy(), intercept.copy())
 
-    def best_so_far(state: State, k: int) -> Attributes:
-        return made_of(state.best, k)
+    def best_so_far(k: int) -> Callable[[State], Attributes]:
+        return lambda state: made_of(state.best, k)
 
     context, watchers = None, list[Callable[[State], object]]()
     if getattr(estimator, "_skl_callbacks", None):
@@ -163,16 +169,16 @@ def fit_plan(estimator: Any, plan: Plan) -> None:
         context = FitContext.of_fit(estimator, plan.examples, max_subtasks=n_tasks)
     if estimator.callbacks:
         lam = plan.regularizer.lam
-        watchers += with_models(estimator, partial(best_so_far, k=0), lam, several=several)
+        watchers += with_models(estimator, best_so_far(0), lam, several=several)
     progress = [Progress(sys.stdout)] if estimator.verbose else []
     methods, certificates, seen = list[str](), list[Certificate](), list[Any]()
     histories, evaluations = list[list[Record]](), plan.evaluations
     reached = list[Vector]()
     with ExitStack() as stack:
         ahead = None
-        if several:
+        if several and (n_threads := problems_at_once(estimator, risks)) > 1:
             alone = partial(_alone, estimator, plan)
-            ahead = stack.enter_context(side_by_side(estimator, risks, alone))
+            ahead = stack.enter_context(SideBySide(alone, len(risks), n_threads))
         for k, risk in enumerate(risks):
             task, interrupted = context, False
             if several:
@@ -185,7 +191,7 @@ def fit_plan(estimator: Any, plan: Plan) -> None:
                 else:
                     watching: list[Callable[[State], object]] = [*watchers, *progress]
                     if task is not None:
-                        watching.append(task.iterations(partial(best_so_far, k=k)))
+                        watching.append(task.iterations(best_so_far(k)))
                     found, interrupted = _found(estimator, plan, k, watching)
             except ChangedData as error:
                 if not (several or plan.start_certificates):
@@ -251,7 +257,11 @@ def certificate_of_zero(risk: ScoredRisk, error: ChangedData) -> Certificate:
 
 
 def _found(
-    estimator: Any, plan: Plan, k: int, callbacks: Sequence[Callable[[State], object]]
+    estimator: Any,
+    plan: Plan,
+    k: int,
+    callbacks: Sequence[Callable[[State], object]],
+    n_threads: int | None = None,
 ) -> tuple[list[Result], bool]:
     """Minimize a problem from each of its starts; say also whether Ctrl-C came before the end."""
     problem = Problem(plan.risks[k], plan.regularizer)
@@ -273,6 +283,7 @@ def _found(
                 start=start,
                 callbacks=callbacks,
                 part=os.path.join(folder, f"start-{s}" if len(starts) > 1 else ""),
+                n_threads=n_threads,
             )
         )
         interrupted = interrupted or (s > 0 and found[-1].state.interrupted)
@@ -284,16 +295,8 @@ def _found(
 
 def _alone(estimator: Any, plan: Plan, k: int, callback: Callable[[State], bool]) -> Result:
     """Minimize a convex problem in one thread, beside others."""
-    problem = Problem(plan.risks[k], plan.regularizer)
-    return solve(
-        estimator,
-        problem,
-        max_iter=estimator.max_iter,
-        time_limit=None,
-        start=None if plan.starts is None else plan.starts[k],
-        callbacks=[callback],
-        n_threads=1,
-    )
+    (result,), _ = _found(estimator, plan, k, [callback], n_threads=1)
+    return result
 
 
 def _name_part(estimator: Any, k: int, n_parts: int, displays: Sequence[Any]) -> None:
@@ -303,18 +306,6 @@ def _name_part(estimator: Any, k: int, n_parts: int, displays: Sequence[Any]) ->
     for display in displays:
         if isinstance(display, Progress):
             display.begin(f"{named} ({k + 1} of {n_parts})")
-
-
-def method_of(estimator: Any, problem: Problem) -> AnySolver | str:
-    """Return the method that an estimator's parameters ask for; "auto" is left to `minimize`."""
-    if isinstance(estimator.method, Solver):
-        return estimator.method
-    name, methods = estimator.method or "auto", estimator.description.methods
-    if name == "auto" and methods["auto"] is METHODS["auto"]:
-        return "auto"
-    make = look_up("method", name, methods)
-    made: AnySolver = make(problem)
-    return made
 
 
 def solve(
@@ -336,11 +327,18 @@ def solve(
     taken from there. With `n_threads`, they count in place of the estimator's, and with a `method`
     that does.
     """
+    chosen: AnySolver | str = method or estimator.method or "auto"
+    methods = estimator.description.methods
+    # The usual choice is left to `minimize`.
+    if not isinstance(chosen, Solver) and (
+        chosen != "auto" or methods["auto"] is not METHODS["auto"]
+    ):
+        chosen = look_up("method", chosen, methods)(problem)
     with thread_limit(n_threads or threads_of(estimator.n_jobs)):
         return minimize(
             problem.risk,
             problem.regularizer,
-            method=method or method_of(estimator, problem),
+            method=chosen,
             tol=estimator.tol,
             max_iter=max_iter,
             time_limit=time_limit,
@@ -526,21 +524,7 @@ LEAST_ENTRIES = 1 << 19
 Solve = Callable[[int, Callable[[State], bool]], Result]
 
 
-@contextmanager
-def side_by_side(estimator: Any, risks: Sequence[Any], solve: Solve) -> Iterator[SideBySide | None]:
-    """Solve the problems of a fit in several threads, or none at all where that would not pay.
-
-    ``solve`` takes the number of a problem and a callback for its run, and returns the result.
-    """
-    n_threads = _threads_for(estimator, risks)
-    if n_threads == 1:
-        yield None
-        return
-    with SideBySide(solve, len(risks), n_threads) as ahead:
-        yield ahead
-
-
-def _threads_for(estimator: Any, risks: Sequence[Any]) -> int:
+def problems_at_once(estimator: Any, risks: Sequence[Any]) -> int:
     """Return how many problems of a fit should be solved at a time.
 
     One where somebody watches, or a limit of time is shared: callbacks hear of one problem after
@@ -550,22 +534,25 @@ def _threads_for(estimator: Any, risks: Sequence[Any]) -> int:
     ordered = watched or estimator.verbose or estimator.checkpoint is not None
     if ordered or estimator.time_limit is not None or not risks[0].convex:
         return 1
-    rows: Any = getattr(risks[0], "rows", None)
-    if not getattr(rows, "one_by_one", False) or rows.n_entries < LEAST_ENTRIES:
+    rows = risks[0].rows if isinstance(risks[0], ScoredRisk) else None
+    if rows is None or not rows.one_by_one or rows.n_entries < LEAST_ENTRIES:
         return 1
     return min(threads_of(estimator.n_jobs) or default_threads(), len(risks))
 
 
 class SideBySide:
-    """Results of problems that threads work on, in their order."""
+    """Results of problems that threads work on, in their order.
+
+    ``solve`` takes the number of a problem and a callback for its run, and returns the result.
+    """
 
     def __init__(self, solve: Solve, n_problems: int, n_threads: int) -> None:
         self._solve = solve
-        self._n_problems = n_problems
+        self._left = iter(range(n_problems))
         self._stop = Event()
         self._pool = ThreadPoolExecutor(n_threads, thread_name_prefix="cutplane-problem")
         self._n_threads = n_threads
-        self._begun = list[Future[Result] | None]()
+        self._begun = dict[int, Future[Result]]()
         self._run = interrupts.running()  # all of them are one run to Ctrl-C
 
     def __enter__(self) -> Self:
@@ -585,21 +572,16 @@ class SideBySide:
         self._run.__exit__(kind, error, traceback)
 
     def _begin_next(self) -> None:
-        k = len(self._begun)
-        if k < self._n_problems:
+        if (k := next(self._left, None)) is not None:
             run = copy_context().run
-            self._begun.append(
-                self._pool.submit(run, self._solve, k, lambda state: self._stop.is_set())
-            )
+            self._begun[k] = self._pool.submit(run, self._solve, k, lambda _: self._stop.is_set())
 
     def result(self, k: int) -> Result:
         """Return the result of problem ``k``; each is asked for once, in order.
 
         Ctrl-C ends the runs that are on, and leaves one iteration to those that are not.
         """
-        future = self._begun[k]
-        assert future is not None
-        self._begun[k] = None  # results have planes: they must not pile up
+        future = self._begun.pop(k)  # results have planes: they must not pile up
         while not wait([future], timeout=0.05).done:  # looking for Ctrl-C
             if self._run.late:
                 self._stop.set()

@@ -103,9 +103,9 @@ def _lam_of_half(risk: Risk, like: Any) -> float:
     center = getattr(like, "center", None)
     point = risk.at(np.zeros(risk.n_parameters) if center is None else center)
     slope = point.plane().slope
-    if (share := _share_of_l1(like)) > 0.0:
+    form = like.by_coordinate(risk.n_parameters) if hasattr(like, "by_coordinate") else None
+    if form is not None and (share := form.l1 / like.lam) > 0.0:
         # From there on zero is the best, or the best within bounds that include it.
-        form = like.by_coordinate(risk.n_parameters)
         pull = np.where(-slope > 0.0, form.upper > 0.0, form.lower < 0.0) * np.abs(slope)
         lam = float(pull.max(initial=0.0)) / share
     else:
@@ -114,11 +114,6 @@ def _lam_of_half(risk: Risk, like: Any) -> float:
             lam = float(np.divide(dot(slope, image), abs(point.value)))
     # Without any signal in the features, or any loss, all lams give the same model.
     return lam if np.isfinite(lam) and lam > 1e-290 else 1.0
-
-
-def _share_of_l1(like: Any) -> float:
-    """Return which share of a regularizer are absolute values."""
-    return like.by_coordinate(1).l1 / like.lam if hasattr(like, "by_coordinate") else 0.0
 
 
 def chosen_lam(scores: NDArray[np.float64], rule: str) -> int:

@@ -15,7 +15,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cutplane.compute.arrays import Matrix, Vector, dense, is_dask
 from cutplane.core.certificate import Certificate, Result
-from cutplane.core.protocols import Regularizer
 from cutplane.data import Rows, as_rows, ordered_scores
 from cutplane.estimators.callbacks import Attributes
 from cutplane.estimators.cautions import rows_are_equal, scores_are_equal, warn_of_unused
@@ -30,10 +29,18 @@ from cutplane.estimators.description import (
     weights_of,
 )
 from cutplane.estimators.estimator import Estimator, by_parts, estimator
-from cutplane.estimators.fit import Examples, Plan, fit_plan, fitting, with_convex_starts
+from cutplane.estimators.fit import (
+    Examples,
+    Plan,
+    ScaledRegularizer,
+    fit_plan,
+    fitting,
+    with_convex_starts,
+)
 from cutplane.losses import Loss
 from cutplane.regularizers import L1, L2, BoundedElasticNet, BoundedL2, ConstrainedL2, ElasticNet
 from cutplane.risks import ScoredRisk
+from cutplane.risks.scored import ScoredPoint
 
 E = TypeVar("E", bound=Estimator)
 
@@ -205,7 +212,11 @@ class LinearModel(Estimator):
         if hasattr(self, "loss"):
             self.loss_function()  # which is refused if nobody knows it
         if changed:
+            self._check_together()
             warn_of_unused(self, self._unused())
+
+    def _check_together(self) -> None:
+        """Refuse parameters that contradict each other."""
 
     def _unused(self) -> dict[str, str]:
         """Return the parameters that have no effect with the others, and why."""
@@ -276,7 +287,7 @@ class LinearModel(Estimator):
             advice="try a smaller lam, and see whether the features have to do with the targets",
         )
 
-    def _regularizer(self, lam: float, n_parameters: int) -> Regularizer:
+    def _regularizer(self, lam: float, n_parameters: int) -> ScaledRegularizer:
         """Return the regularizer of each problem."""
         return L2(lam)
 
@@ -340,9 +351,10 @@ def split_off_shifts(parameters: Matrix, n_columns: int) -> Matrix:
     return parameters[0, :-n_columns].reshape(n_columns, -1)
 
 
-def _is_flat(risk: Any, result: Result) -> bool:
+def _is_flat(risk: ScoredRisk, result: Result) -> bool:
     """Say whether all scores are the same, while targets differ: there was something to find."""
-    point: Any = result.point
+    point = result.point
+    assert isinstance(point, ScoredPoint)
     differ = bool((risk.y != risk.y[0]).any())
     return differ and scores_are_equal(point.scores, point.intercept)
 
@@ -415,10 +427,8 @@ class Penalized(LinearModel):
 
         return certify(self, max_iter)
 
-    def _check_parameters(self) -> None:
-        if self.penalty not in PENALTIES:
-            look_up("penalty", self.penalty, PENALTIES)
-        super()._check_parameters()
+    def _check_together(self) -> None:
+        look_up("penalty", self.penalty, PENALTIES)
         if self._is_plain():
             return
         if not self.loss_function().convex:
@@ -439,48 +449,6 @@ class Penalized(LinearModel):
     def _is_plain(self) -> bool:
         bounded = self.positive or self.bounds is not None
         return self.penalty == "l2" and not bounded and self.constraints is None
-
-    def _bounds(self, n_parameters: int) -> tuple[Vector, Vector]:
-        """Return the bounds of the parameters of a problem."""
-        n = self.n_features_in_
-        lower, upper = (-np.inf, np.inf) if self.bounds is None else _pair(self.bounds)
-        found = [_per_feature(name, of, n) for name, of in (("lower", lower), ("upper", upper))]
-        low, high = found
-        if self.positive:
-            low = np.maximum(low, 0.0)
-        if not (low <= high).all():
-            j = int((low > high).argmax())
-            raise ValueError(
-                f"no coefficient fits the bounds of feature {j}: from {low[j]:g} to {high[j]:g}"
-            )
-        if self._is_turned():
-            low, high = -high, -low
-        copies = self._copies(n_parameters)
-        return np.tile(low, copies), np.tile(high, copies)
-
-    def _copies(self, n_parameters: int) -> int:
-        """Return how many classes are fitted together, each with coefficients of its own."""
-        copies = n_parameters // int(self.n_features_in_)
-        if copies == 2:
-            raise ValueError(
-                "bounds and constraints of two classes need multi_class='ovr': else coef_ is the "
-                "difference of the coefficients of both"
-            )
-        return copies
-
-    def _polyhedron(self, n_parameters: int) -> tuple[Matrix, Vector, Vector]:
-        """Return all constraints on the parameters of a problem, bounds among them."""
-        n = self.n_features_in_
-        parts = [stacked_constraints(self.constraints, n)]
-        if self.positive or self.bounds is not None:
-            low, high = self._bounds(n)
-            if self._is_turned():  # which turns all of them below
-                low, high = -high, -low
-            parts.append((np.eye(n), low, high))
-        A, lower, upper = (np.concatenate(each) for each in zip(*parts, strict=True))
-        copies = self._copies(n_parameters)
-        A = np.kron(np.eye(copies), -A if self._is_turned() else A)
-        return A, np.tile(lower, copies), np.tile(upper, copies)
 
     def parameter_arrays(self) -> dict[str, NDArray[np.float64]]:  # noqa: D102
         n, found = self.n_features_in_, dict[str, NDArray[np.float64]]()
@@ -507,18 +475,40 @@ class Penalized(LinearModel):
         if not np.isfinite(value):
             raise ValueError("the coefficients violate the bounds or constraints")
 
-    def _regularizer(self, lam: float, n_parameters: int) -> Regularizer:
+    def _regularizer(self, lam: float, n_parameters: int) -> ScaledRegularizer:
         if self._is_plain():
             return L2(lam)
-        if self.constraints is not None:
-            return ConstrainedL2(lam, *self._polyhedron(n_parameters))
-        if not self.positive and self.bounds is None:
+        bounded = self.positive or self.bounds is not None
+        if not bounded and self.constraints is None:
             return penalty_regularizer(self.penalty, self.l1_ratio, lam)
-        lower, upper = self._bounds(n_parameters)
+        n, turned = int(self.n_features_in_), self._is_turned()
+        copies = n_parameters // n  # classes that are fitted together, each with coefficients
+        if copies == 2:
+            raise ValueError(
+                "bounds and constraints of two classes need multi_class='ovr': else coef_ is the "
+                "difference of the coefficients of both"
+            )
+        lower, upper = (-np.inf, np.inf) if self.bounds is None else _pair(self.bounds)
+        low, high = _per_feature("lower", lower, n), _per_feature("upper", upper, n)
+        if self.positive:
+            low = np.maximum(low, 0.0)
+        if not (low <= high).all():
+            j = int((low > high).argmax())
+            raise ValueError(
+                f"no coefficient fits the bounds of feature {j}: from {low[j]:g} to {high[j]:g}"
+            )
+        if self.constraints is not None:
+            parts = [stacked_constraints(self.constraints, n)]
+            parts += [(np.eye(n), low, high)] if bounded else []
+            A, low, high = (np.concatenate(each) for each in zip(*parts, strict=True))
+            A = np.kron(np.eye(copies), -A if turned else A)
+            return ConstrainedL2(lam, A, np.tile(low, copies), np.tile(high, copies))
+        if turned:
+            low, high = -high, -low
+        limits = {"lower": np.tile(low, copies), "upper": np.tile(high, copies)}
         if self.penalty == "l2":
-            return BoundedL2(lam, lower=lower, upper=upper)
-        share = share_of_l1(self.penalty, self.l1_ratio)
-        return BoundedElasticNet(lam, share, lower=lower, upper=upper)
+            return BoundedL2(lam, **limits)
+        return BoundedElasticNet(lam, share_of_l1(self.penalty, self.l1_ratio), **limits)
 
 
 def _pair(bounds: Any) -> tuple[Any, Any]:

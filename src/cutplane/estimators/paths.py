@@ -34,7 +34,7 @@ from cutplane.estimators.linear import LinearModel
 from cutplane.estimators.regressor import LinearRegressor
 from cutplane.losses import Loss
 from cutplane.report.charts import Line, line_chart
-from cutplane.report.figures import draw_path, png_of
+from cutplane.report.figures import draw_path, picture_of
 from cutplane.report.words import element
 from cutplane.report.words import table as html_table
 from cutplane.risks import ScoredRisk
@@ -318,13 +318,13 @@ class Path:
             f"{'lam':>9}  {'objective':>12}  {'lower bound':>12}  {'gap':>8}  {'status':<15}  "
             f"{'evaluations':>11}  {'planes':>6}  {'time':>8}"
         )
-        work = zip(self.evaluations, self.planes, self.seconds, strict=True)
         lines = (
             f"{lam:9.3g}  {known.objective:12.6g}  {known.lower_bound:12.6g}  "
             f"{known.relative_gap:8.2e}  {known.status:<15}  {evaluations:11}  {planes:6}  "
             f"{seconds:6.2f} s"
-            for lam, known, (evaluations, planes, seconds) in zip(
-                self.lams, self.certificates, work, strict=True
+            for lam, known, evaluations, planes, seconds in zip(
+                *(self.lams, self.certificates, self.evaluations, self.planes, self.seconds),
+                strict=True,
             )
         )
         return "\n".join([title, *lines])
@@ -348,7 +348,7 @@ class Path:
 
     def png(self, scores: Vector | None = None) -> bytes:
         """Return the picture of `plot` as the content of a PNG file."""
-        return png_of(self.plot(scores))
+        return picture_of(self.plot(scores))
 
     def _repr_html_(self) -> str:
         """Return a table and a chart of the bounds for notebooks."""

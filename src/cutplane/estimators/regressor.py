@@ -21,12 +21,11 @@ an error must be to cost as much as the regularizer. With less, the best model w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from copy import copy
 from dataclasses import field, replace
-from functools import partial
 from math import sqrt
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -62,10 +61,8 @@ from cutplane.losses import (
 from cutplane.metrics.measures import d2_of_counts, d2_of_quantiles
 from cutplane.regularizers import L2
 from cutplane.risks import ScoredRisk
+from cutplane.risks.scored import ScoredPoint
 from cutplane.solvers.registry import ROBUST_METHODS
-
-if TYPE_CHECKING:
-    from cutplane.cluster.risk import ShardedRisk
 
 
 class NumberMeasure(NamedTuple):
@@ -81,14 +78,15 @@ class NumberMeasure(NamedTuple):
 def measure_of(loss: Loss) -> NumberMeasure | None:
     """Return the measure that goes with a loss, in place of R2; None if that does."""
     if isinstance(loss, Quantile):
-        return NumberMeasure("d2_pinball", partial(_of_quantile, np.array([loss.quantile])))
+        level = np.array([loss.quantile])
+
+        def share_saved(y: Vector, found: Vector, weights: Vector) -> float:
+            return d2_of_quantiles(y, found[:, None], level, weights)
+
+        return NumberMeasure("d2_pinball", share_saved)
     if isinstance(loss, Poisson):
         return NumberMeasure("d2_poisson", d2_of_counts)
     return None
-
-
-def _of_quantile(quantile: Vector, y: Vector, predicted: Vector, weights: Vector) -> float:
-    return d2_of_quantiles(y, predicted[:, None], quantile, weights)
 
 
 class NumberScores(RegressorMixin):
@@ -160,7 +158,8 @@ def scale_of_errors(
         time_limit=share_of_time(model.time_limit, examples.begin, 3),
         part="",
     )
-    point: Any = result.point
+    point = result.point
+    assert isinstance(point, ScoredPoint)
     errors = np.abs(point.scores + point.intercept - y / size)
     cost = 0.5 * lam * dot(result.w, result.w)
     floor = cost if unit.power == 1 else sqrt(2.0 * cost)
@@ -243,7 +242,7 @@ class LinearRegressor(NumberScores, Penalized):
         saved=STRENGTH | {unit.found: (Positive | None, None) for unit in UNITS.values()},
     )
 
-    loss: Any = field(default="squared", kw_only=False)
+    loss: str | Loss = field(default="squared", kw_only=False)
     fit_intercept: bool = True
     quantile: float = 0.5
     epsilon: float = 0.1
@@ -286,7 +285,7 @@ class LinearRegressor(NumberScores, Penalized):
         if (unit := self._unit_to_find()) is None:
             return super().loss_function()
         given = {unit.parameter: vars(self)[unit.found]} if unit.found in vars(self) else {}
-        return ROBUST_REGRESSION[self.loss](**given)
+        return ROBUST_REGRESSION[str(self.loss)](**given)
 
     def _unit_to_find(self) -> Unit | None:
         """Return what is to be found of the loss; None if it needs nothing, or has it."""
@@ -299,13 +298,11 @@ class LinearRegressor(NumberScores, Penalized):
         return self.loss_function().predict(self._scores(X)[:, 0])
 
     def _fit_collection(self, X: Any, y: Any, sample_weight: Any) -> None:
-        from cutplane.cluster.collections import fit_collection, target_risks
-        from cutplane.cluster.risk import Target
+        from cutplane.cluster.collections import fit_collection
+        from cutplane.cluster.risk import ShardedRisk
 
-        def risks(sample: Any, masses: Any) -> Sequence[ShardedRisk]:
-            return target_risks(
-                sample, self.loss_function(), [Target()], intercept=self.fit_intercept
-            )
+        def risks(sample: Any, masses: Any) -> list[ShardedRisk]:
+            return [ShardedRisk(sample, self.loss_function(), intercept=self.fit_intercept)]
 
         fit_collection(self, X, y, sample_weight, risks)
 

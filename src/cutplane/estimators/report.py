@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutplane.compute.arrays import dense, is_dask
-from cutplane.core.certificate import Certificate, Record
+from cutplane.core.certificate import Certificate
 from cutplane.estimators.description import Measures, Reads, Targets, defaults_of
+from cutplane.estimators.estimator import of_problems
 from cutplane.estimators.evaluation import (
     MOST_ROWS,
     evaluate,
@@ -81,13 +82,18 @@ def report_of(
     if (X is None) != (y is None):
         raise ValueError("give X and y, or neither")
     whole = model
-    model, rows = split_pipeline(whole, X) if X is not None else (_last_step(whole), None)
+    if X is None and hasattr(whole, "steps"):
+        model = whole[-1:]
+    model, rows = split_pipeline(model, X)
     check_is_fitted(model)
     y, qid = fetched(y), fetched(qid)
-    certificates = _listed(model.certificate_, model.certificate_)
+    certificates = of_problems(model, "certificate_")
     known = mean_certificate(certificates)
     sections, tables = [_certificate_section(model, certificates, known)], list[Table]()
-    runs = runs or _own_runs(model)
+    histories = of_problems(model, "history_") if hasattr(model, "history_") else []
+    if not runs and any(histories):
+        name = f"mean over {len(histories)} problems" if len(histories) > 1 else "fit"
+        runs = [(name, mean_run(histories))]
     if runs:
         section, tables = run_section(runs, proven=known.valid)
         sections.append(section)
@@ -112,23 +118,6 @@ def report_of(
     )
 
 
-def _last_step(model: Any) -> Any:
-    return split_pipeline(model[-1:] if hasattr(model, "steps") else model, None)[0]
-
-
-def _listed(value: Any, certificates: Any) -> list[Any]:
-    """Return what is there for each problem as a list, also of one problem."""
-    return value if isinstance(certificates, list) else [value]
-
-
-def _own_runs(model: Any) -> list[Run]:
-    histories: list[list[Record]] = _listed(getattr(model, "history_", []), model.certificate_)
-    if not any(histories):
-        return []
-    name = f"mean over {len(histories)} problems" if len(histories) > 1 else "fit"
-    return [(name, mean_run(histories))]
-
-
 def _certificate_section(
     model: Any, certificates: list[Certificate], known: Certificate
 ) -> Section:
@@ -148,7 +137,7 @@ def _certificate_section(
     if known.reason:
         facts["note"] = known.reason
     if hasattr(model, "method_"):
-        facts["method"] = ", ".join(dict.fromkeys(_listed(model.method_, model.certificate_)))
+        facts["method"] = ", ".join(dict.fromkeys(of_problems(model, "method_")))
     if hasattr(model, "fit_seconds_"):
         facts["seconds"] = f"{model.fit_seconds_:.3g}"
     parts = [verdict, pairs(facts)]
@@ -193,8 +182,8 @@ def _against_ideal(
     said, observed = ([pair[axis] for pair in pairs] for axis in (0, 1))
     place = len(tables)
     tables += [
-        Table("observed", {"x": said, "y": observed}),
-        Table("ideal", {"x": [0.0, 1.0], "y": [0.0, 1.0]}),
+        {"x": said, "y": observed},
+        {"x": [0.0, 1.0], "y": [0.0, 1.0]},
     ]
     curves = [Curve(place, "y", "observed", 1), Curve(place + 1, "y", "ideal", 7, dashed=True)]
     x_title, y_title = titles
@@ -202,17 +191,17 @@ def _against_ideal(
 
 
 def _by_query(
-    model: Any, X: Any, y: Any, qid: Any, tables: list[Table], *, k: int = 10
+    model: Any, X: Any, y: Any, qid: Any, tables: list[Table]
 ) -> tuple[Chart | None, Html]:
     """Return NDCG of all queries, from the worst to the best, and the names of the worst."""
-    queries = Queries(qid)
+    queries, k = Queries(qid), 10
     values = ranking_quality(model, X, y, qid).by_query(k)
     judged = np.flatnonzero(~np.isnan(values))
     if not judged.size:
         return None, element("p", "No query has a relevant document.", class_="note")
     order = judged[np.argsort(values[judged], kind="stable")]
     ranks = np.arange(1, len(order) + 1).tolist()
-    tables.append(Table("NDCG by query", {"x": ranks, "y": values[order].tolist()}))
+    tables.append({"x": ranks, "y": values[order].tolist()})
     curve = Curve(len(tables) - 1, "y", f"NDCG@{k}", 1)
     chart = Chart(
         "chart-queries",
@@ -229,24 +218,16 @@ def _by_query(
     return chart, Html(element("h3", "The worst queries") + table(titles, worst))
 
 
-def _size_in_words(model: Any, X: Any, y: Any) -> dict[str, str]:
-    """Return how many rows and columns there are, and how full they are."""
-    if is_dask(X):  # only the workers could count the rest
-        return {"samples": f"{len(y):,}", "features": f"{model.n_features_in_:,}"}
-    n_samples, n_features = X.shape if hasattr(X, "shape") else np.asarray(X).shape
-    filled = X.nnz if hasattr(X, "nnz") else int(np.count_nonzero(np.asarray(X)))
-    return {
-        "samples": f"{n_samples:,}",
-        "features": f"{n_features:,}",
-        "values that are not zero": f"{100 * filled / max(n_samples * n_features, 1):.3g} %",
-    }
-
-
 def _data_in_words(model: Any, X: Any, y: Any, qid: Any) -> dict[str, Any]:
     """Return what the data are like."""
     facts: dict[str, Any] = {}
     if model.description.reads in (Reads.ROWS, Reads.QUERIES):
-        facts |= _size_in_words(model, X, y)
+        facts |= {"samples": f"{len(y):,}", "features": f"{model.n_features_in_:,}"}
+        if not is_dask(X):  # of which only the workers could count the rest
+            X = X if hasattr(X, "nnz") else np.asarray(X)
+            filled = X.nnz if hasattr(X, "nnz") else int(np.count_nonzero(X))
+            share = filled / max(X.shape[0] * X.shape[1], 1)
+            facts["values that are not zero"] = f"{100 * share:.3g} %"
     else:
         facts["sequences" if model.description.reads is not Reads.STRUCTURES else "examples"] = (
             f"{len(y):,}"

@@ -21,7 +21,7 @@ from cutplane.compute.arrays import Matrix, Vector, require_in_memory
 from cutplane.compute.threads import thread_limit
 from cutplane.core.certificate import VANISHES, Certificate, Status
 from cutplane.core.protocols import NonFiniteRisk
-from cutplane.estimators.description import l2_of, threads_of
+from cutplane.estimators.description import lam_of, threads_of
 from cutplane.estimators.linear import LinearModel
 from cutplane.losses.loss import Loss
 from cutplane.risks import ScoredRisk
@@ -220,7 +220,7 @@ def _rules_of(model: LinearModel, memory: Memory | None) -> Rules:
     assert method is not None  # `can_stream` has looked
     rules = Rules(
         model.loss_function(),
-        l2_of(model.lam, None, 1.0).lam,
+        lam_of(model.lam, None, 1.0),
         method,
         model.fit_intercept,
         getattr(model, "pos_label", None),

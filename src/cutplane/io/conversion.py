@@ -27,6 +27,7 @@ from cutplane.io.files import (
     InputError,
     name_of,
     read_parts,
+    reads_as_number,
     reason,
     require_regular,
     what_is_wrong_with_label,
@@ -148,7 +149,10 @@ def convert(
         )
     kind = _STREAM
     if is_file:
-        kind = _format_of(source) if format is None else format
+        path = Path(source)
+        if path.suffix.lower() in _COMPRESSED:
+            path = path.with_suffix("")
+        kind = _ENDINGS.get(path.suffix.lower(), SVMLIGHT) if format is None else format
     if kind not in (*FORMATS, _STREAM):
         raise InputError(f"unknown format {kind!r}; choose from {', '.join(FORMATS)}")
     watch = _Watch(source, kind, on_progress)
@@ -198,14 +202,6 @@ def _open_table(source: Any, kind: str, watch: _Watch, query: str | None) -> Arr
         raise InputError(f"{watch.name}: {kind} must be a file, not a stream")
     watch.take_all()
     return (parquet_table if kind == PARQUET else arrow_table)(os.fspath(source), watch.take_share)
-
-
-def _format_of(path: str | os.PathLike[str]) -> str:
-    """Return the format that the name of a file ends with."""
-    name = Path(path)
-    if name.suffix.lower() in _COMPRESSED:
-        name = name.with_suffix("")
-    return _ENDINGS.get(name.suffix.lower(), SVMLIGHT)
 
 
 class _Watch:
@@ -480,16 +476,18 @@ def csv_table(
     with _told(name, pa, []):
         schema = csv.open_csv(io.BytesIO(begin), read_options=at_once, parse_options=parse).schema
     names = schema.names
-    if all(map(_reads_as_number, names)):
+    if all(map(reads_as_number, names)):
         raise InputError(
             f"{name}: the first line must name the columns; it reads {', '.join(names[:5])}"
         )
     if empty := [number for number, column in enumerate(names, start=1) if not column.strip()]:
         raise InputError(f"{name}: column {empty[0]} has no name in the first line")
-    fields = [
-        pa.field(field.name, pa.float64()) if _may_be_fractions(pa, field, whole) else field
-        for field in schema
-    ]
+    fields = []
+    for field in schema:
+        # Fractions may follow in a column that has whole numbers, or none, at first.
+        is_whole = pa.types.is_integer(field.type) and field.name != whole
+        some = is_whole or pa.types.is_null(field.type)
+        fields.append(pa.field(field.name, pa.float64()) if some else field)
 
     # A block must hold a whole line, and some are longer than others.
     longest = max(map(len, begin.splitlines()))
@@ -505,19 +503,6 @@ def csv_table(
             )
 
     return ArrowTable(name, pa.schema(fields), batches)
-
-
-def _reads_as_number(name: str) -> bool:
-    with contextlib.suppress(ValueError):
-        float(name)
-        return True
-    return False
-
-
-def _may_be_fractions(pa: Any, field: Any, whole: str | None) -> bool:
-    """Whether fractions may follow in a column that has whole numbers, or none, at first."""
-    is_whole = pa.types.is_integer(field.type) and field.name != whole
-    return bool(is_whole or pa.types.is_null(field.type))
 
 
 class _Parts(io.RawIOBase):

@@ -55,12 +55,6 @@ def option_for(path: str) -> str | None:
     return None
 
 
-def has_queries(path: str) -> bool:
-    """Say whether the first lines of a file all name a query."""
-    there = [line for line in _first_lines(path) if line.strip()]
-    return bool(there) and all(map(_QUERY.match, there))
-
-
 def _first_lines(path: str, most: int | None = 20) -> Sequence[str]:
     """Return the first lines of a file, the last of them whole; none of standard input."""
     if path == STANDARD_INPUT or os.path.isdir(path):
@@ -173,22 +167,18 @@ def read_examples(
         gaps = None
         if "unlabeled" in parameters_of(estimator):
             gaps = named.setdefault("unlabeled", _UNLABELED)
-        read = read_training_table(path, table, targets, gaps=gaps)
-        y = training_labels(read.labels, targets, name_of(path), **how)
-        options = {} if read.qid is None else {"qid": read.qid}
-        counts = {"n_columns": read.preparation.n_features_in_}
-        names = read.layout.target if targets is Targets.LABEL_SETS else ()
-        made = (read.preparation, read.layout, read.notes, names, read.cells)
-        return Examples(read.X, y, options, counts, *made)
-    if not chosen and has_queries(path):
+        X, labels, made = read_training_table(path, table, targets, gaps=gaps)
+        return Examples(X, training_labels(labels, targets, name_of(path), **how), **made)
+    lines = [] if chosen else [line for line in _first_lines(path) if line.strip()]
+    if lines and all(map(_QUERY.match, lines)):
         raise InputError(
             f"{name_of(path)}: its lines name queries (qid:): --task ranking ranks within them; "
             "--task classification or regression ignores them"
         )
-    queries, labels = reads is Reads.QUERIES, targets is not Targets.NOTHING
+    queries, labeled = reads is Reads.QUERIES, targets is not Targets.NOTHING
     label_sets, names = targets is Targets.LABEL_SETS, list[str]()
     try:
-        rows = read_rows(path, Rules(features, queries, labels, label_sets))
+        rows = read_rows(path, Rules(features, queries, labeled, label_sets))
     except InputError as error:
         if option := option_for(path):
             raise InputError(f"{error}; {option}") from error
@@ -241,22 +231,13 @@ class FileModel(NamedTuple):
     preparation: Any = None
     layout: TableLayout | None = None
 
-    def inputs(self, data: str) -> Any:
-        """Read what the estimator predicts from, but for columns of tokens; labels are ignored."""
-        if self.estimator.description.reads is Reads.FRAMES:
-            n_features = self.estimator.n_features_in_
-            return read_frames(data, n_features=n_features, labels=False).sequences
-        return self._rows(data, labels=False).X
-
-    def labeled(self, data: str) -> LabeledData:
-        """Read what it predicts from, but for columns of tokens, and the labels to compare with."""
-        if self.estimator.description.reads is Reads.FRAMES:
-            frames = read_frames(data, n_features=self.estimator.n_features_in_)
-            return LabeledData(frames.sequences, frames.classes())
-        return self._rows(data, labels=True)
-
-    def _rows(self, data: str, *, labels: bool) -> LabeledData:
+    def read(self, data: str, *, labels: bool) -> LabeledData:
+        """Read what it predicts from, but for columns of tokens; maybe labels to compare with."""
         description = self.estimator.description
+        if description.reads is Reads.FRAMES:
+            n_features = self.estimator.n_features_in_
+            frames = read_frames(data, n_features=n_features, labels=labels)
+            return LabeledData(frames.sequences, frames.classes() if labels else None)
         if self.layout is not None:
             how = (self.preparation, self.layout, description.targets)
             return LabeledData(*read_prepared(data, *how, labels=labels))

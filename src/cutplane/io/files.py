@@ -207,6 +207,15 @@ def shown(word: bytes | str | float) -> str:
     return quoted if len(quoted) <= 40 else f"{quoted[:36]}...'"
 
 
+def reads_as_number(text: str) -> bool:
+    """Say whether a text is a number to Python."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
 def counted(number: int, thing: str) -> str:
     """Return how many things there are, in words."""
     return f"{number} {thing}{'' if number == 1 else 's'}"

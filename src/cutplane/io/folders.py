@@ -364,7 +364,12 @@ class FolderWriter:
     def append(self, batch: Batch) -> None:
         """Append rows."""
         X = batch.X
-        n_rows = self._append_sparse(*X) if isinstance(X, tuple) else self._append_dense(X)
+        if isinstance(X, tuple):
+            n_rows = self._append_sparse(*X)
+        else:
+            n_rows, d = X.shape
+            self._writer("X", self._dtype, (d,)).append(self._narrowed(X, lambda k: k // d))
+            self._n_columns = d
         if isinstance(batch.y, list):
             self._writer("y", np.int32).append(self._codes_of(batch.y))
         elif batch.y is not None:
@@ -374,11 +379,6 @@ class FolderWriter:
         if batch.queries is not None:
             self._writer("queries", np.int64).append(batch.queries)
         self.n_rows += n_rows
-
-    def _append_dense(self, X: NDArray[Any]) -> int:
-        d = self._n_columns = X.shape[1]
-        self._writer("X", self._dtype, (d,)).append(self._narrowed(X, lambda k: k // d))
-        return len(X)
 
     def _append_sparse(
         self, values: NDArray[Any], indices: NDArray[Any], indptr: NDArray[Any]
@@ -407,9 +407,11 @@ class FolderWriter:
         if n_columns == 0:
             raise InputError(f"{self._name}: no row has a feature")
         arrays = {name: writer.complete() for name, writer in self._writers.items()}
+        n_entries = self.n_rows * self._n_columns
         if "values" in arrays:
+            n_entries = arrays["values"].shape[0]
             # SciPy would copy indices that differ in type from indptr, or are wider than needed.
-            narrow = arrays["values"].shape[0] <= LARGEST_INT32
+            narrow = n_entries <= LARGEST_INT32
             name, index = ("indptr", np.int32) if narrow else ("indices", np.int64)
             arrays[name] = rewrite(self._folder, name, arrays[name], index)
         return Manifest(
@@ -418,7 +420,8 @@ class FolderWriter:
             n_rows=self.n_rows,
             n_features=n_columns,
             arrays=arrays,
-            block_bounds=self._bounds(arrays),
+            # As many blocks of equal size as work is cut into.
+            block_bounds=even_bounds(self.n_rows, count_blocks(n_entries)).tolist(),
             feature_names=columns.features,
             target=columns.target,
             weights=columns.weights,
@@ -430,14 +433,6 @@ class FolderWriter:
         """Close all files, complete or not."""
         for writer in self._writers.values():
             writer.close()
-
-    def _bounds(self, arrays: dict[str, StoredArray]) -> list[int]:
-        """Return the rows where as many blocks of equal size begin as work is cut into."""
-        n_entries = self.n_rows * self._n_columns
-        if "values" in arrays:
-            n_entries = arrays["values"].shape[0]
-        bounds: list[int] = even_bounds(self.n_rows, count_blocks(n_entries)).tolist()
-        return bounds
 
     def _writer(self, name: str, dtype: Any, row: tuple[int, ...] = ()) -> ArrayWriter:
         if name not in self._writers:
@@ -670,24 +665,6 @@ class FolderRecipe:
         return folder.rows(self.begin, self.end)
 
 
-class FolderSource:
-    """A data folder that shards are read from.
-
-    Parameters
-    ----------
-    folder : DataFolder
-        Under this path, made absolute, whoever holds a shard must find it.
-    """
-
-    def __init__(self, folder: DataFolder) -> None:
-        self.n_rows = len(folder)
-        self._path, self._sha256 = os.path.abspath(folder.path), digest_of(folder.manifest)
-
-    def recipe(self, begin: int, end: int) -> FolderRecipe:
-        """Return how to read some of the rows."""
-        return FolderRecipe(self._path, self._sha256, begin, end)
-
-
 def dask_arrays(folder: DataFolder, n_parts: int) -> dict[str, Any]:
     """Return ``X``, and those of ``y``, ``weights`` and ``queries`` that exist, as Dask arrays.
 
@@ -703,9 +680,10 @@ def dask_arrays(folder: DataFolder, n_parts: int) -> dict[str, Any]:
     import dask.array as da
     from dask import delayed
 
-    source, n_rows = FolderSource(folder), len(folder)
+    n_rows, path = len(folder), os.path.abspath(folder.path)
     bounds = [k * n_rows // n_parts for k in range(n_parts + 1)]
-    recipes = [source.recipe(*rows) for rows in pairwise(bounds) if rows[0] < rows[1]]
+    sha256 = digest_of(folder.manifest)
+    recipes = [FolderRecipe(path, sha256, a, b) for a, b in pairwise(bounds) if a < b]
     like = folder.rows(0, 1)
 
     def array(name: str) -> Any:

@@ -8,8 +8,10 @@ its order. A table has an input for each column, numbers or words.
 
 from __future__ import annotations
 
+import itertools
 import os
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,14 +52,38 @@ LABELS_DOMAIN, LABELS_OPSET = "ai.onnx.ml", 3  # of the operator that finds word
 _LOG_ODDS = {Logistic: 1.0, Exponential: 2.0}
 
 
-class Graph(Protocol):
-    """Where nodes are put: each has an operator, inputs, and one output with a name."""
+class Graph:
+    """Nodes and constants, which have names of their own.
 
-    def add(self, operator: str, *inputs: str, **attributes: Any) -> str:
-        """Add a node; return the name of its output."""
+    Parameters
+    ----------
+    unique : function of an operator or a word
+        Returns a name that nothing else has.
+    """
 
-    def constant(self, value: Any) -> str:
-        """Add numbers or words; return their name."""
+    def __init__(self, unique: Callable[[str], str]) -> None:
+        self._unique = unique
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+
+    def add(self, operator: str, *inputs: Any, **attributes: Any) -> str:
+        """Add a node, and the inputs that are no names as constants; return its output's name."""
+        from onnx import TensorProto, helper, numpy_helper
+
+        names: list[str] = []
+        for given in inputs:
+            if isinstance(given, str):
+                names.append(given)
+                continue
+            names.append(self._unique("constant"))
+            self.constants.append(numpy_helper.from_array(np.asarray(given), names[-1]))
+        if "to" in attributes:
+            attributes["to"] = getattr(TensorProto, attributes["to"].upper())
+        outputs = [self._unique(operator)]
+        if operator == "TopK":  # has the places of the numbers, too
+            outputs.append(self._unique("places"))
+        self.nodes.append(helper.make_node(operator, names, outputs, **attributes))
+        return outputs[0]
 
 
 def is_linear(of: type[Any]) -> bool:
@@ -75,20 +101,24 @@ def add_model(graph: Graph, model: Any, X: str) -> dict[str, str]:
         raise TypeError(f"{type(model).__name__} cannot be exported to ONNX: only linear models")
     # The transposed matrix is copied: initializers are stored as they lie in memory.
     coef = np.ascontiguousarray(np.atleast_2d(dense(model.coef_)).T)
-    products = graph.add("MatMul", X, graph.constant(coef))
+    products = graph.add("MatMul", X, coef)
     if isinstance(model, OrdinalClassifier):
         return _grades(graph, model, products)
     if isinstance(model, NoveltyDetector):
-        return _novelty(graph, model, products)
+        column = graph.add("Sub", _column(graph, products), float(model.offset_))
+        inside = graph.add("GreaterOrEqual", column, 0.0)
+        return {"label": graph.add("Where", inside, 1, -1), "scores": column}
     offsets = np.atleast_1d(np.asarray(getattr(model, "intercept_", 0.0), dtype=np.float64))
-    scores = graph.add("Add", products, graph.constant(offsets))
+    scores = graph.add("Add", products, offsets)
     if isinstance(model, LinearClassifier | TransductiveClassifier):
         return _classes(graph, model, scores)
     if isinstance(model, MultilabelClassifier):
-        return _labels(graph, model, scores)
+        if model.multilabel_:
+            return {"label": _above_zero(graph, scores), "scores": scores}
+        return _classes(graph, model, scores, probable=False)
     if isinstance(model, LinearQuantiles):
-        count = graph.constant(np.array([len(offsets)]))
-        return {"prediction": graph.add("TopK", scores, count, axis=1, largest=0, sorted=1)}
+        ranked = graph.add("TopK", scores, [len(offsets)], axis=1, largest=0, sorted=1)
+        return {"prediction": ranked}
     if isinstance(model, VectorRegressor) and model.vector_:
         return {"prediction": scores}
     column = _column(graph, scores)
@@ -107,15 +137,15 @@ def label_array(classes: NDArray[Any]) -> NDArray[Any]:
 
 
 def _column(graph: Graph, scores: str) -> str:
-    return graph.add("Squeeze", scores, graph.constant(np.array([1])))
+    return graph.add("Squeeze", scores, [1])
 
 
 def _above_zero(graph: Graph, scores: str) -> str:
-    return graph.add("Cast", graph.add("Greater", scores, graph.constant(0.0)), to="int64")
+    return graph.add("Cast", graph.add("Greater", scores, 0.0), to="int64")
 
 
 def _picked(graph: Graph, classes: NDArray[Any], places: str) -> str:
-    return graph.add("Gather", graph.constant(label_array(classes)), places)
+    return graph.add("Gather", label_array(classes), places)
 
 
 def _probability(graph: Graph, model: Any, scores: str) -> str | None:
@@ -127,8 +157,7 @@ def _probability(graph: Graph, model: Any, scores: str) -> str | None:
     loss = model.loss_function()
     if type(loss) not in _LOG_ODDS:
         raise TypeError(f"the probabilities of {loss} cannot be exported to ONNX")
-    factor = graph.constant(_LOG_ODDS[type(loss)])
-    return graph.add("Sigmoid", graph.add("Mul", scores, factor))
+    return graph.add("Sigmoid", graph.add("Mul", scores, _LOG_ODDS[type(loss)]))
 
 
 def _classes(graph: Graph, model: Any, scores: str, *, probable: bool = True) -> dict[str, str]:
@@ -138,7 +167,7 @@ def _classes(graph: Graph, model: Any, scores: str, *, probable: bool = True) ->
         found = {"label": _picked(graph, classes, _above_zero(graph, column)), "scores": column}
         positive = _probability(graph, model, scores) if probable else None
         if positive is not None:
-            negative = graph.add("Sub", graph.constant(1.0), positive)
+            negative = graph.add("Sub", 1.0, positive)
             found["probabilities"] = graph.add("Concat", negative, positive, axis=1)
         return found
     best = graph.add("ArgMax", scores, axis=1, keepdims=0)
@@ -148,40 +177,27 @@ def _classes(graph: Graph, model: Any, scores: str, *, probable: bool = True) ->
     if isinstance(getattr(model, "_joint_loss", lambda: None)(), Softmax):
         found["probabilities"] = graph.add("Softmax", scores, axis=1)
     elif (each := _probability(graph, model, scores)) is not None:
-        total = graph.add("ReduceSum", each, graph.constant(np.array([1])), keepdims=1)
-        shares, equal = graph.add("Div", each, total), graph.constant(1.0 / len(classes))
-        some = graph.add("Greater", total, graph.constant(0.0))
+        total = graph.add("ReduceSum", each, [1], keepdims=1)
+        shares, equal = graph.add("Div", each, total), 1.0 / len(classes)
+        some = graph.add("Greater", total, 0.0)
         found["probabilities"] = graph.add("Where", some, shares, equal)
     return found
 
 
-def _labels(graph: Graph, model: Any, scores: str) -> dict[str, str]:
-    if model.multilabel_:
-        return {"label": _above_zero(graph, scores), "scores": scores}
-    return _classes(graph, model, scores, probable=False)
-
-
 def _grades(graph: Graph, model: Any, scores: str) -> dict[str, str]:
-    above = graph.add("Sub", scores, graph.constant(model.thresholds_))
+    above = graph.add("Sub", scores, model.thresholds_)
     passed = _above_zero(graph, above)
-    place = graph.add("ReduceSum", passed, graph.constant(np.array([1])), keepdims=0)
+    place = graph.add("ReduceSum", passed, [1], keepdims=0)
     found = {"label": _picked(graph, model.classes_, place), "scores": _column(graph, scores)}
     beyond = _probability(graph, model, above)
     if beyond is not None:
         # Everyone is above no threshold, nobody above all: differences of neighbors.
-        one = graph.add("Add", graph.add("Mul", scores, graph.constant(0.0)), graph.constant(1.0))
-        none = graph.add("Mul", scores, graph.constant(0.0))
+        none = graph.add("Mul", scores, 0.0)
+        one = graph.add("Add", none, 1.0)
         higher = graph.add("Concat", beyond, none, axis=1)
         lower = graph.add("Concat", one, beyond, axis=1)
         found["probabilities"] = graph.add("Sub", lower, higher)
     return found
-
-
-def _novelty(graph: Graph, model: Any, scores: str) -> dict[str, str]:
-    column = graph.add("Sub", _column(graph, scores), graph.constant(float(model.offset_)))
-    inside = graph.add("GreaterOrEqual", column, graph.constant(0.0))
-    label = graph.add("Where", inside, graph.constant(np.array(1)), graph.constant(np.array(-1)))
-    return {"label": label, "scores": column}
 
 
 def add_step(graph: Graph, name: str, step: Any, X: str) -> str:
@@ -194,34 +210,26 @@ def add_step(graph: Graph, name: str, step: Any, X: str) -> str:
         return X
     if isinstance(step, FunctionTransformer) and step.func is None:  # "passthrough", when fitted
         return X
-    if isinstance(step, StandardScaler):
-        return _scaled(graph, X, step.mean_ if step.with_mean else None, step.scale_)
-    if isinstance(step, RobustScaler):
-        center = step.center_ if step.with_centering else None
-        return _scaled(graph, X, center, step.scale_ if step.with_scaling else None)
-    if isinstance(step, MaxAbsScaler):
-        return _scaled(graph, X, None, step.scale_)
+    if isinstance(step, StandardScaler | RobustScaler | MaxAbsScaler):
+        center = getattr(step, "center_", None)
+        if isinstance(step, StandardScaler) and step.with_mean:
+            center = step.mean_
+        if center is not None:
+            X = graph.add("Sub", X, np.asarray(center, dtype=np.float64))
+        if step.scale_ is not None:
+            X = graph.add("Div", X, np.asarray(step.scale_, dtype=np.float64))
+        return X
     if isinstance(step, MinMaxScaler):
         if step.clip:
             raise TypeError(f"the step {name!r} clips, which cannot be exported to ONNX here")
-        scaled = graph.add("Mul", X, graph.constant(step.scale_))
-        return graph.add("Add", scaled, graph.constant(step.min_))
+        return graph.add("Add", graph.add("Mul", X, step.scale_), step.min_)
     if isinstance(step, SimpleImputer) and _fills_numbers(step):
-        missing = graph.add("IsNaN", X)
-        filling = graph.constant(np.asarray(step.statistics_, dtype=np.float64))
-        return graph.add("Where", missing, filling, X)
+        filling = np.asarray(step.statistics_, dtype=np.float64)
+        return graph.add("Where", graph.add("IsNaN", X), filling, X)
     raise TypeError(
         f"the step {name!r} is a {type(step).__name__}, which cannot be exported to ONNX here; "
         "skl2onnx may know it: see cutplane.io.register_onnx_converters"
     )
-
-
-def _scaled(graph: Graph, X: str, center: Any, scale: Any) -> str:
-    if center is not None:
-        X = graph.add("Sub", X, graph.constant(np.asarray(center, dtype=np.float64)))
-    if scale is not None:
-        X = graph.add("Div", X, graph.constant(np.asarray(scale, dtype=np.float64)))
-    return X
 
 
 def _fills_numbers(imputer: SimpleImputer) -> bool:
@@ -252,11 +260,9 @@ def add_columns(graph: Graph, step: ColumnTransformer) -> tuple[str, dict[str, s
     names = step.feature_names_in_.tolist()
     kinds: dict[str, str] = {}
     parts = []
-    for name, part, columns in step.transformers_:
-        if isinstance(part, str) and part == "drop":
-            continue
-        chosen = _chosen(columns, names)
-        if not chosen:
+    for name, part, _ in step.transformers_:
+        chosen = [str(names[place]) for place in step._transformer_to_input_indices[name]]
+        if (isinstance(part, str) and part == "drop") or not chosen:
             continue
         kind = "string" if isinstance(part, OneHotEncoder) else "double"
         for column in chosen:
@@ -271,18 +277,6 @@ def add_columns(graph: Graph, step: ColumnTransformer) -> tuple[str, dict[str, s
         parts.append(rows)
     ordered = {name: kinds[name] for name in names if name in kinds}
     return graph.add("Concat", *parts, axis=1), ordered
-
-
-def _chosen(columns: Any, names: list[str]) -> list[str]:
-    """Return the names of columns that are given by names, places, or whether they are meant."""
-    if isinstance(columns, str | int):
-        columns = [columns]
-    if isinstance(columns, slice):
-        return names[columns]
-    listed = np.asarray(columns)
-    if listed.dtype.kind in "biu":
-        return [str(name) for name in np.asarray(names, dtype=object)[listed]]
-    return [str(name) for name in listed]
 
 
 def _encoded(graph: Graph, name: str, encoder: OneHotEncoder, k: int, column: str) -> str:
@@ -308,7 +302,7 @@ def _encoded(graph: Graph, name: str, encoder: OneHotEncoder, k: int, column: st
         values_int64s=list(places.values()),
         default_int64=unknown,
     )
-    same = graph.add("Equal", numbers, graph.constant(np.arange(n_features)))
+    same = graph.add("Equal", numbers, np.arange(n_features))
     return graph.add("Cast", same, to="double")
 
 
@@ -369,7 +363,8 @@ def export_onnx(model: Any, path: str | os.PathLike[str]) -> None:
         ) from error
     check_is_fitted(model)
     steps = model.steps if isinstance(model, Pipeline) else [("model", model)]
-    graph = _OnnxGraph(onnx)
+    number = itertools.count()
+    graph = Graph(lambda name: f"cutplane {name} {next(number)}")  # no column is called so
     before = steps[:-1]
     info = onnx.helper.make_tensor_value_info
     if before and isinstance(before[0][1], ColumnTransformer):
@@ -409,30 +404,6 @@ def export_onnx(model: Any, path: str | os.PathLike[str]) -> None:
     write_atomically(path, document.SerializeToString())
 
 
-class _OnnxGraph:
-    """Nodes and constants of a file."""
-
-    def __init__(self, onnx: Any) -> None:
-        self._onnx = onnx
-        self.nodes: list[Any] = []
-        self.constants: list[Any] = []
-
-    def add(self, operator: str, *inputs: str, **attributes: Any) -> str:
-        if "to" in attributes:
-            attributes["to"] = getattr(self._onnx.TensorProto, attributes["to"].upper())
-        name = f"cutplane {operator} {len(self.nodes)}"  # no column is called so
-        # Of the two outputs of TopK the numbers are wanted, not their places.
-        outputs = [name, f"{name}_places"] if operator == "TopK" else [name]
-        self.nodes.append(self._onnx.helper.make_node(operator, inputs, outputs, **attributes))
-        return name
-
-    def constant(self, value: Any) -> str:
-        array: NDArray[Any] = np.asarray(value)
-        name = f"cutplane constant {len(self.constants)}"
-        self.constants.append(self._onnx.numpy_helper.from_array(array, name))
-        return name
-
-
 def register_onnx_converters() -> None:
     """Let skl2onnx convert pipelines with our linear models in them.
 
@@ -468,52 +439,22 @@ def _shapes(operator: Any) -> None:
 
 
 def _convert(scope: Any, operator: Any, container: Any) -> None:
-    graph = _ContainerGraph(scope, container)
+    from onnx.helper import get_attribute_value
+
+    graph = Graph(scope.get_unique_variable_name)
     X = graph.add("Cast", operator.inputs[0].full_name, to="double")
     found = add_model(graph, operator.raw_operator, X)
     if is_classifier(operator.raw_operator):
         wanted = [found["label"], found.get("probabilities", found["scores"])]
     else:
         wanted = [next(iter(found.values()))]
+    container.initializers += graph.constants
+    for node in graph.nodes:
+        options = {each.name: get_attribute_value(each) for each in node.attribute}
+        name = scope.get_unique_operator_name(node.op_type)
+        inputs, outputs = list(node.input), list(node.output)
+        container.add_node(node.op_type, inputs, outputs, op_version=OPSET, name=name, **options)
     for name, output in zip(wanted, operator.outputs, strict=True):
         container.add_node(
             "Identity", [name], [output.full_name], name=scope.get_unique_operator_name("Identity")
         )
-
-
-class _ContainerGraph:
-    """Nodes and constants of a graph that skl2onnx makes."""
-
-    def __init__(self, scope: Any, container: Any) -> None:
-        self._scope, self._container = scope, container
-
-    def add(self, operator: str, *inputs: str, **attributes: Any) -> str:
-        from onnx import TensorProto
-
-        if "to" in attributes:
-            attributes["to"] = getattr(TensorProto, attributes["to"].upper())
-        outputs: list[str] = [self._scope.get_unique_variable_name(operator)]
-        if operator == "TopK":
-            outputs.append(self._scope.get_unique_variable_name("places"))
-        self._container.add_node(
-            operator,
-            list(inputs),
-            outputs,
-            op_version=OPSET,
-            name=self._scope.get_unique_operator_name(operator),
-            **attributes,
-        )
-        return outputs[0]
-
-    def constant(self, value: Any) -> str:
-        from onnx import TensorProto, numpy_helper
-
-        array: NDArray[Any] = np.asarray(value)
-        name: str = self._scope.get_unique_variable_name("constant")
-        if array.dtype == object:  # words
-            words = [word.encode() for word in array.tolist()]
-            self._container.add_initializer(name, TensorProto.STRING, array.shape, words)
-            return name
-        tensor = numpy_helper.from_array(array, name)
-        self._container.add_initializer(name, tensor.data_type, tensor.dims, tensor)
-        return name

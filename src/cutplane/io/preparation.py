@@ -16,7 +16,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,36 +56,19 @@ class TableOptions:
     @property
     def given(self) -> list[str]:
         """The names of those that were given."""
-        there = {
-            "--target": self.target,
-            "--query": self.query,
-            "--drop": self.drop,
-            "--text": self.text,
-            "--scale": self.scale,
-            "--rare": self.rare,
-            "--no-header": not self.header,
-        }
+        named = ("target", "query", "drop", "text", "scale", "rare")
+        there = {f"--{name}": getattr(self, name) for name in named}
+        there["--no-header"] = not self.header
         return [option for option, value in there.items() if value]
-
-
-class TableExamples(NamedTuple):
-    """Features made of a table, what is to be predicted, queries; and how to do it again."""
-
-    X: Any
-    labels: Any
-    qid: Any
-    preparation: Any
-    layout: TableLayout
-    notes: list[str]
-    cells: Any  # of the column to predict, as they stand; None if there is not one
 
 
 def read_training_table(
     path: str, options: TableOptions, targets: Targets, *, gaps: str | None = None
-) -> TableExamples:
+) -> tuple[Any, Any, dict[str, Any]]:
     """Read a table to learn from, and find out how its columns become features.
 
-    ``gaps`` is the label of rows without one; by default these are refused.
+    Returns features, what is to be predicted, and what else `Examples` have. ``gaps`` is the label
+    of rows without one; by default these are refused.
     """
     query = [] if options.query is None else [options.query]
     table = read_table(
@@ -109,10 +92,16 @@ def read_training_table(
     )
     if gaps is not None:
         table.raw[target[0]] = table.raw[target[0]].fillna(gaps)
-    labels = labels_of(table, target, targets)
-    queries_found = None if layout.query is None else table.labels(layout.query)
-    cells = table.raw[target[0]] if len(target) == 1 else None
-    return TableExamples(X, labels, queries_found, preparation, layout, notes, cells)
+    made: dict[str, Any] = {
+        "options": {} if layout.query is None else {"qid": table.labels(layout.query)},
+        "counts": {"n_columns": preparation.n_features_in_},
+        "preparation": preparation,
+        "layout": layout,
+        "notes": notes,
+        "names": target if targets is Targets.LABEL_SETS else (),
+        "cells": table.raw[target[0]] if len(target) == 1 else None,
+    }
+    return X, labels_of(table, target, targets), made
 
 
 def read_prepared(
@@ -124,7 +113,12 @@ def read_prepared(
         path,
         header=layout.header,
         columns=layout.columns,
-        kinds=kinds_of(preparation),
+        kinds={
+            column: Kind(name)
+            for name, transformer, columns in preparation[0].transformers_
+            if transformer != "drop"  # columns that were empty
+            for column in columns
+        },
         raw=[*layout.target, *query] if labels else (),
         optional=() if labels else [*layout.target, *query],
     )
@@ -143,16 +137,6 @@ def read_for_pipeline(path: str, preparation: Any) -> tuple[Any, Any, Any]:
     names = [str(name) for name in preparation.feature_names_in_]
     table = read_table(path, kinds=dict.fromkeys(names))
     return preparation.transform(table.frame), None, None
-
-
-def kinds_of(preparation: Any) -> dict[str, Kind]:
-    """Return what the columns are that a preparation of this module takes."""
-    return {
-        column: Kind(name)
-        for name, transformer, columns in preparation[0].transformers_
-        if transformer != "drop"  # columns that were empty
-        for column in columns
-    }
 
 
 def labels_of(table: Table, target: Sequence[str], targets: Targets) -> Any:
@@ -240,28 +224,26 @@ class TableColumns(ColumnTransformer):
     def transform(self, X: Any, **params: Any) -> Any:
         """Return the features."""
         if hasattr(self, "layout_") and hasattr(X, "columns") and hasattr(X, "__getitem__"):
-            X = as_read(X, self)
+            X = self._as_read(X)
         return super().transform(X, **params)
 
-
-def as_read(frame: Any, columns: Any) -> Any:
-    """Return a data frame of the cells that a fitted transformer would get of a file."""
-    pandas = require_pandas()
-    found = {str(name).strip(): name for name in frame.columns}
-    kinds: dict[str, Kind] = {}
-    cells: dict[str, Any] = {}
-    for kind, transformer, names in columns.transformers_:
-        for place, name in enumerate(names):
-            if transformer == "drop" or name not in found:
-                continue  # scikit-learn says what is missing
-            kinds[name] = Kind(kind)
-            levels = transformer.categories_[place] if kinds[name] is Kind.WORDS else ()
-            known = {level for level in levels if isinstance(level, str)}
-            cells[name] = _cells(frame[found[name]], name, kinds[name], known)
-    made = pandas.DataFrame(cells, columns=[*cells], index=getattr(frame, "index", None))
-    table = Table(_NAME, None, {}, {}, [*cells])
-    words = [name for name, kind in kinds.items() if kind is Kind.WORDS]
-    return typed(table, made, [*cells], words, kinds).frame
+    def _as_read(self, frame: Any) -> Any:
+        """Return a data frame of the cells that a file would have."""
+        found = {str(name).strip(): name for name in frame.columns}
+        kinds: dict[str, Kind] = {}
+        cells: dict[str, Any] = {}
+        for kind, transformer, names in self.transformers_:
+            for place, name in enumerate(names):
+                if transformer == "drop" or name not in found:
+                    continue  # scikit-learn says what is missing
+                kinds[name] = Kind(kind)
+                levels = transformer.categories_[place] if kinds[name] is Kind.WORDS else ()
+                known = {level for level in levels if isinstance(level, str)}
+                cells[name] = _cells(frame[found[name]], name, kinds[name], known)
+        index = getattr(frame, "index", None)
+        made = require_pandas().DataFrame(cells, columns=[*cells], index=index)
+        words = [name for name, kind in kinds.items() if kind is Kind.WORDS]
+        return typed(Table(_NAME, None, {}, {}, [*cells]), made, [*cells], words, kinds).frame
 
 
 def _cells(values: Any, name: str, kind: Kind, levels: Collection[str]) -> Any:
@@ -274,36 +256,27 @@ def _cells(values: Any, name: str, kind: Kind, levels: Collection[str]) -> Any:
         values = values.astype(object if gaps else values.cat.categories.dtype)
     if kind is Kind.NUMBERS and values.dtype.kind in "iufb":
         return values.to_numpy(dtype=np.float64, na_value=np.nan)
-    by_value = _by_value(levels)
+    equal: dict[float, list[str]] = {}
+    for level in filter(IS_DECIMAL.fullmatch, levels):
+        equal.setdefault(float(level), []).append(level)
+    # The levels that are numbers, by their values; of several that are equal, none.
+    by_value = {value: alike[0] for value, alike in equal.items() if len(alike) == 1}
     told: dict[Any, Any] = {}
     missing = values.isna().to_numpy()
     cells = np.full(len(values), np.nan, dtype=object)
     for row, cell in enumerate(values.astype(object)):
         if not missing[row]:
-            _require_plain(cell, name)
+            if not isinstance(cell, str | bool | np.bool_ | Real | Decimal):
+                raise InputError(
+                    f"{_NAME}: column {name!r} has cells of type {type(cell).__name__}, neither "
+                    "numbers nor words"
+                )
             # With its type: True is 1 to a dictionary.
             key = type(cell), cell
             if key not in told:
                 told[key] = _text(cell, levels, by_value)
             cells[row] = told[key]
     return cells
-
-
-def _by_value(levels: Collection[str]) -> Mapping[float, str]:
-    """Return the levels that are numbers, by their values; of several that are equal, none."""
-    equal: dict[float, list[str]] = {}
-    for level in levels:
-        if IS_DECIMAL.fullmatch(level):
-            equal.setdefault(float(level), []).append(level)
-    return {value: alike[0] for value, alike in equal.items() if len(alike) == 1}
-
-
-def _require_plain(cell: Any, name: str) -> None:
-    if not isinstance(cell, str | bool | np.bool_ | Real | Decimal):
-        kind = type(cell).__name__
-        raise InputError(
-            f"{_NAME}: column {name!r} has cells of type {kind}, neither numbers nor words"
-        )
 
 
 def _text(cell: Any, levels: Collection[str], by_value: Mapping[float, str]) -> Any:

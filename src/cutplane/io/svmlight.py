@@ -365,17 +365,31 @@ def read_pieces(
         line: it is the reason for that.
     """
     name, chunks = name_of(path), _chunks(path, on_part)
-    known = _Known()
+    n_lines, first_label, words = 0, "", False
     has_query = not rules.queries
     while batch := list(islice(chunks, Sizes.CHUNKS_AT_ONCE)):
         has_query = has_query or any(b"qid:" in chunk for chunk in batch)
         for chunk, piece in zip(batch, _read_all(batch, rules), strict=True):
-            if fault := known.fault_of(chunk, piece):
-                has_query = any([has_query, *(b"qid:" in rest for rest in chunks)])
-                if not has_query:
-                    raise InputError(f"{name}: no line has a query (qid:number after the label)")
-                raise InputError(f"{name}:{fault.line}: {fault.what}")
-            yield known.add(chunk, piece)
+            fault, are_words = piece.fault, isinstance(piece.labels, list)
+            if len(piece.labels) and not first_label:
+                token, line = _label_from(chunk, 1)
+                first_label, words = f"{shown(token)} in line {n_lines + line}", are_words
+            elif len(piece.labels) and are_words != words:
+                fault = Fault(1, None)
+            if fault is None:
+                length, line = piece.longest
+                yield piece._replace(longest=(length, n_lines + line))
+                n_lines += chunk.count(b"\n")
+                continue
+            line, what = fault
+            if what is None:
+                token, line = _label_from(chunk, line)
+                what = f"label {shown(token)} after {first_label}: numbers and words mixed"
+            # All of them, so that whatever is wrong with the file as a whole is said.
+            has_query = any([has_query, *(b"qid:" in rest for rest in chunks)])
+            if not has_query:
+                raise InputError(f"{name}: no line has a query (qid:number after the label)")
+            raise InputError(f"{name}:{n_lines + line}: {what}")
 
 
 def _read_all(chunks: list[bytes], rules: Rules) -> Iterator[Piece]:
@@ -408,39 +422,6 @@ def _cut_at_lines(parts: Iterator[bytes]) -> Iterator[bytes]:
         else:
             kept.append(part)
     yield b"".join([*kept, b"\n"])
-
-
-class _Known:
-    """What is known of a file after some of its pieces."""
-
-    def __init__(self) -> None:
-        self._n_lines = 0
-        self._words = False
-        self._first_label = ""
-
-    def fault_of(self, chunk: bytes, piece: Piece) -> Fault | None:
-        """Return what is wrong with the next piece, or with the line after it."""
-        fault = piece.fault
-        if len(piece.labels):
-            words = isinstance(piece.labels, list)
-            if not self._first_label:
-                token, line = _label_from(chunk, 1)
-                self._words = words
-                self._first_label = f"{shown(token)} in line {self._n_lines + line}"
-            elif words != self._words:
-                fault = Fault(1, None)
-        if fault is None or fault.what is not None:
-            return fault and Fault(self._n_lines + fault.line, fault.what)
-        token, line = _label_from(chunk, fault.line)
-        mixed = f"label {shown(token)} after {self._first_label}: numbers and words mixed"
-        return Fault(self._n_lines + line, mixed)
-
-    def add(self, chunk: bytes, piece: Piece) -> Piece:
-        """Return a piece without fault, with lines counted from the beginning of the file."""
-        length, line = piece.longest
-        piece = piece._replace(longest=(length, self._n_lines + line))
-        self._n_lines += chunk.count(b"\n")
-        return piece
 
 
 def _label_from(text: bytes, line: int) -> tuple[bytes, int]:
@@ -510,7 +491,8 @@ def read_svmlight(
 
     name = name_of(path)
     values, indices, indptr = _Growing(np.float64), _Growing(np.int32), _Growing(np.int64)
-    found, qid = _Labels(), _Growing(np.int64)
+    numbers, qid = _Growing(np.float64), _Growing(np.int64)
+    words, longest = list[str](), (0, 0)  # characters, line
     n_columns = n_bytes = 0
     indptr.append(np.zeros(1, np.int64))
     for piece in read_pieces(path, Rules(n_features, queries, labels, label_sets)):
@@ -519,14 +501,19 @@ def read_svmlight(
         indices.append(piece.indices)
         n_columns = max(n_columns, int(piece.indices.max(initial=-1)) + 1)
         n_bytes += piece.n_bytes
-        found.append(piece)
+        if isinstance(piece.labels, list):
+            words += piece.labels
+            longest = max(longest, piece.longest, key=itemgetter(0))  # the first of equal ones
+        else:
+            numbers.append(piece.labels)
         if piece.qid is not None:
             qid.append(piece.qid)
     if indptr.size == 1:
         raise InputError(f"{name}: no data in the file")
     if values.size == 0 and n_features is None:
         raise InputError(f"{name}: no line has a feature (index:value)")
-    y = found.as_array(name, n_bytes)
+    require_room_for_labels(f"{name}:{longest[1]}", longest[0], len(words), n_bytes)
+    y = np.array(words) if words else numbers.as_array()
     index = np.int32 if values.size <= LARGEST_INDEX else np.int64
     parts = (
         values.as_array(),
@@ -560,27 +547,3 @@ class _Growing(Generic[Number]):
         """Return what was appended, in an array without room for more; the last use of this."""
         self._array.resize(self.size, refcheck=False)
         return self._array
-
-
-class _Labels:
-    """The labels of a file: all numbers, or all words."""
-
-    def __init__(self) -> None:
-        self._numbers = _Growing(np.float64)
-        self._words: list[str] = []
-        self._longest = (0, 0)  # characters, line
-
-    def append(self, piece: Piece) -> None:
-        """Append those of a piece."""
-        if isinstance(piece.labels, list):
-            self._words += piece.labels
-            if piece.longest[0] > self._longest[0]:
-                self._longest = piece.longest
-        else:
-            self._numbers.append(piece.labels)
-
-    def as_array(self, name: str, n_bytes: int) -> NDArray[Any]:
-        """Return all labels of a file with so many bytes."""
-        length, line = self._longest
-        require_room_for_labels(f"{name}:{line}", length, len(self._words), n_bytes)
-        return np.array(self._words) if self._words else self._numbers.as_array()

@@ -401,7 +401,21 @@ def read_table(
             names = names_without_header(n_fields, columns, optional, name)
     if not len(whole if lines is None else lines):
         raise InputError(f"{name}: no data in the file")
-    wanted, raw_names = _wanted(names, kinds, raw, optional, without, name)
+    raw_names = resolved(
+        [each for each in raw if each in names or each not in optional], names, name
+    )
+    if kinds is None:
+        left = {*raw_names, *resolved(without, names, name)}
+        wanted = [column for column in names if column not in left]
+        if not wanted:
+            raise InputError(f"{name}: no column is left to learn from")
+    elif missing := [column for column in kinds if column not in names]:
+        raise InputError(
+            f"{name}: no column {missing[0]!r}, which the model was fitted to; there are "
+            f"{listed(names)}"
+        )
+    else:
+        wanted = [*kinds]
     as_text = {*raw_names, *resolved(words, names, name)}
     if kinds is not None:
         as_text |= {column for column in wanted if kinds[column] is Kind.WORDS}
@@ -415,32 +429,6 @@ def read_table(
             raise InputError(f"{name}: {len(lines)} lines, of which pandas reads {len(frame)}")
     table = Table(name, None, {}, {each: frame[each] for each in raw_names}, names, lines)
     return typed(table, frame, wanted, as_text, kinds)
-
-
-def _wanted(
-    names: Sequence[str],
-    kinds: Mapping[str, Kind | None] | None,
-    raw: Collection[str],
-    optional: Collection[str],
-    without: Collection[str],
-    name: str,
-) -> tuple[list[str], list[str]]:
-    """Return which columns are features, and which are wanted as they stand."""
-    raw_names = resolved(
-        [each for each in raw if each in names or each not in optional], names, name
-    )
-    if kinds is not None:
-        if missing := [column for column in kinds if column not in names]:
-            raise InputError(
-                f"{name}: no column {missing[0]!r}, which the model was fitted to; there are "
-                f"{listed(names)}"
-            )
-        return [*kinds], raw_names
-    left = {*raw_names, *resolved(without, names, name)}
-    wanted = [column for column in names if column not in left]
-    if not wanted:
-        raise InputError(f"{name}: no column is left to learn from")
-    return wanted, raw_names
 
 
 def _of_parquet(content: bytes, name: str) -> Any:

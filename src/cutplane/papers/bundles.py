@@ -317,10 +317,7 @@ class HardPoint:
         return [self._plane_of(everyone[k::n_groups]) for k in range(n_groups)]
 
     def _plane_of(self, group: NDArray[np.int64]) -> Plane:
-        m, kink = (
-            len(self.hinges),
-            1e-9,
-        )  # hinges this close to their kink are at it but for rounding
+        m, kink = len(self.hinges), 1e-9  # this close to it, hinges are there but for rounding
         active = group[self.hinges[group] > kink]
         if not len(active):
             active = group[self.hinges[group] >= -kink][:1]

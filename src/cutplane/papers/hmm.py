@@ -217,7 +217,6 @@ def compare(
             for name, value in zip(names, PUBLISHED[LAMS.index(lam)], strict=True):
                 row[f"{name} (paper)"] = value
         yield row
-    progress(1.0, "done")
 
 
 def compare_connected(
@@ -261,7 +260,6 @@ def compare_connected(
             "likelihood frame error": before[1],
             "frame error": after[1],
         }
-    progress(1.0, "done")
 
 
 EXPERIMENTS = [experiment("table7", compare), experiment("connected", compare_connected)]

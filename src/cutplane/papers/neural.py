@@ -37,6 +37,7 @@ from cutplane.papers.experiment import (
     minimize,
     printed_table,
     scipy_l_bfgs,
+    settings,
 )
 from cutplane.solvers.stochastic import sgd
 
@@ -171,33 +172,33 @@ def compare(
     import_torch()
     progress(0.0, "pre-training")
     model = model or NeuroCRF(*load_words(), per_token=per_token)
-    for n, lam in enumerate(lams):
-        evaluations, objective, error, *others = PUBLISHED[lam]
-        yield {
-            "lam": lam,
-            "method": "NRBMLS (paper)",
-            "evaluations": evaluations,
-            "objective": objective,
-            "test error": error,
-        }
-        regularizer, most = cp.L2(lam, center=model.start), int(evaluations)
-        for name, published in zip(METHODS, (None, None, *others), strict=True):
-            progress((n + list(METHODS).index(name) / len(METHODS)) / len(lams), f"{lam:g}, {name}")
-            began = time.process_time()
-            found = METHODS[name](model, regularizer, most)
-            if name == next(iter(METHODS)):
-                most = found.evaluations
+    first = next(iter(METHODS))
+    for lam, name in settings(progress, lam=lams, method=METHODS):
+        if name == first:
+            evaluations, objective, error, *others = PUBLISHED[lam]
+            printed = dict(zip(METHODS, (None, None, *others), strict=True))
             yield {
                 "lam": lam,
-                "method": name,
-                "evaluations": found.evaluations,
-                "objective": found.objective,
-                "published": published,
-                "test error": model.error(found.w),
-                "seconds": time.process_time() - began,
-                "status": found.status,
+                "method": "NRBMLS (paper)",
+                "evaluations": evaluations,
+                "objective": objective,
+                "test error": error,
             }
-    progress(1.0, "done")
+            most = int(evaluations)
+        began = time.process_time()
+        found = METHODS[name](model, cp.L2(lam, center=model.start), most)
+        if name == first:
+            most = found.evaluations
+        yield {
+            "lam": lam,
+            "method": name,
+            "evaluations": found.evaluations,
+            "objective": found.objective,
+            "published": printed[name],
+            "test error": model.error(found.w),
+            "seconds": time.process_time() - began,
+            "status": found.status,
+        }
 
 
 EXPERIMENTS = [

@@ -148,7 +148,6 @@ def compare(
             row[f"{name} status"] = str(result.status)
             row[f"{name} seconds"] = result.seconds
         yield row
-    progress(1.0, "done")
 
 
 def _first_at_gap(result: cp.Result, gap: float) -> cp.Record:
@@ -183,7 +182,6 @@ def converge(progress: Progress, *, size: int = 10_000) -> Iterator[Row]:
             "objectives": [at_start, *(at.objective for at in shown)],
             "at evaluations": [1, *(at.evaluations for at in shown)],
         }
-    progress(1.0, "done")
 
 
 def _convergence_picture(rows: Sequence[Row]) -> Any:
@@ -204,7 +202,7 @@ class Digits(NamedTuple):
     test_y: Vector
 
 
-def load_digits(*, n_components: int = 50, length: float = 1.7) -> Digits:
+def load_digits() -> Digits:
     """Return 3 (1) and 8 (-1) of MNIST, projected on the first principal components."""
     with missing_files_told("mnist"):
         parts = [(pixels, digits, np.isin(digits, (3, 8))) for pixels, digits in load_mnist()]
@@ -214,9 +212,9 @@ def load_digits(*, n_components: int = 50, length: float = 1.7) -> Digits:
     )
     mean = X.mean(axis=0)
     # Of 784 squared numbers, not of 12,000 rows; eigenvalues rise.
-    components = np.linalg.eigh(np.cov(X.T))[1][:, : -n_components - 1 : -1]
+    components = np.linalg.eigh(np.cov(X.T))[1][:, :-51:-1]
     X, test_X = (X - mean) @ components, (test_X - mean) @ components
-    scale = length / float(np.sqrt((X**2).sum(axis=1).mean()))
+    scale = 1.7 / float(np.sqrt((X**2).sum(axis=1).mean()))
     return Digits(X * scale, y, test_X * scale, test_y)
 
 
@@ -288,7 +286,6 @@ def compare_draws(
             row[f"{name} draws"] = ends
             row |= {f"{name} {what} (paper)": v for what, v in zip(whats, printed, strict=False)}
         yield row
-    progress(1.0, "done")
 
 
 def _error(data: Digits, w: Vector) -> float:

@@ -54,6 +54,7 @@ from cutplane.papers.experiment import (
     minimize,
     printed_table,
     scipy_l_bfgs,
+    settings,
 )
 from cutplane.solvers.stochastic import BottouSteps, sgd
 
@@ -187,11 +188,6 @@ class Table:
     others: dict[str, Callable[[Setting], Fit]]
     published: Published
 
-    @property
-    def lams(self) -> tuple[float, ...]:
-        """What the paper chose."""
-        return (*self.published["NRBMLS"],)
-
     def paper(self, method: str, lam: float) -> Row:
         """Return what the paper prints of a method, as the figures of a row."""
         names = ("inferences (paper)", "objective (paper)", "test error (paper)")
@@ -259,18 +255,16 @@ def compare(
     risk = cp.ChainRisk(train.X, train.y, train.offsets, table.loss)
     ours = {name: partial(certified, method) for name, method in table.ours.items()}
     runs: dict[str, Callable[[Setting], Fit]] = {**ours, **table.others}
-    lams = lams or table.lams
-    for n, lam in enumerate(lams):
-        setting = Setting(risk, lam, tol)
-        for name, run in runs.items():
-            progress(n / len(lams), f"lam = {lam:g}, {name}")
-            fit = run(setting)
-            if setting.goal == -np.inf:
-                setting = setting._replace(goal=fit.lower_bound / (1.0 - tol))
-            error = error_of(risk, fit.w, test)
-            row = {"lam": lam, "method": name, **fit.row, "test error": error}
-            yield row | table.paper(name, lam)
-    progress(1.0, "done")
+    lams, first = lams or (*table.published["NRBMLS"],), next(iter(runs))
+    for lam, name in settings(progress, lam=lams, method=runs):
+        if name == first:
+            setting = Setting(risk, lam, tol)
+        fit = runs[name](setting)
+        if setting.goal == -np.inf:
+            setting = setting._replace(goal=fit.lower_bound / (1.0 - tol))
+        error = error_of(risk, fit.w, test)
+        row = {"lam": lam, "method": name, **fit.row, "test error": error}
+        yield row | table.paper(name, lam)
 
 
 EXPERIMENTS = [

@@ -9,11 +9,10 @@ Colors of SVG are attributes, so that a chart can stand alone; a page may give o
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -138,23 +137,17 @@ def line_chart(
     """
     points = [_shown(line, log_x=log_x, log_y=log_y) for line in lines]
     xs, ys = ([point[axis] for line in points for point in line] for axis in (0, 1))
-    across = _Axis.of(xs, logarithmic=log_x, begin=_LEFT, end=width - _RIGHT)
+    across = _Axis.of(xs, _LEFT, width - _RIGHT, log=log_x)
     low, high = y_range or (min(ys, default=0.0), max(ys, default=1.0))
-    up = _Axis.of([low, high], logarithmic=log_y, begin=height - _BOTTOM, end=_TOP, margin=0.04)
+    up = _Axis.of([low, high], height - _BOTTOM, _TOP, log=log_y, margin=0.04)
     inner = [
         _path(line, own, lambda x: across.at(x) - _LEFT, lambda y: up.at(y) - _TOP)
         for line, own in zip(lines, points, strict=True)
         if own
     ]
     # A picture inside the picture cuts off what leaves the axes.
-    plot = element(
-        "svg",
-        *inner,
-        x=_LEFT,
-        y=_TOP,
-        width=width - _LEFT - _RIGHT,
-        height=height - _TOP - _BOTTOM,
-    )
+    across_by, up_by = width - _LEFT - _RIGHT, height - _TOP - _BOTTOM
+    plot = element("svg", *inner, x=_LEFT, y=_TOP, width=across_by, height=up_by)
     chart = element(
         "svg",
         element("title", f"{y_title} against {x_title}"),
@@ -183,22 +176,16 @@ class _Axis:
 
     @classmethod
     def of(
-        cls,
-        values: Sequence[float],
-        *,
-        logarithmic: bool,
-        begin: float,
-        end: float,
-        margin: float = 0.0,
+        cls, values: Sequence[float], begin: float, end: float, *, log: bool, margin: float = 0.0
     ) -> _Axis:
         low, high = min(values, default=0.0), max(values, default=1.0)
-        if logarithmic:
+        if log:
             low, high = math.log10(max(low, 1e-300)), math.log10(max(high, 1e-300))
         if high - low <= 1e-12 * max(abs(low), abs(high)):
             pad = max(abs(low), 1.0) / 2.0
             low, high = low - pad, high + pad
         spare = margin * (high - low)
-        return cls(low - spare, high + spare, logarithmic, begin, end)
+        return cls(low - spare, high + spare, log, begin, end)
 
     def at(self, value: float) -> float:
         scaled = math.log10(value) if self.logarithmic else value
@@ -244,18 +231,17 @@ def _path(
     drawn = [f"M{places[0][0]:.1f} {places[0][1]:.1f}"]
     for x, y in places[1:]:
         drawn.append(f"H{x:.1f}V{y:.1f}" if line.steps else f"L{x:.1f} {y:.1f}")
-    color = line.color % len(COLORS)
-    style = {
-        "class_": f"line-{color}",
-        "stroke": COLORS[color],
-        "fill": "none",
-        "stroke_width": 2,
-        "stroke_dasharray": "6 3" if line.dashed else None,
-    }
+    style = {"fill": "none", "stroke_width": 2, **_stroke(line)}
     if len(places) == 1:  # a line of one point would not be seen
         (x, y) = places[0]
         return element("circle", cx=f"{x:.1f}", cy=f"{y:.1f}", r=3, **style)
     return element("path", d="".join(drawn), **style)
+
+
+def _stroke(line: Line) -> dict[str, str | None]:
+    color = line.color % len(COLORS)
+    dashes = "6 3" if line.dashed else None
+    return {"class_": f"line-{color}", "stroke": COLORS[color], "stroke_dasharray": dashes}
 
 
 def _tick(axis: _Axis, value: float, height: int, width: int, *, vertical: bool) -> Html:
@@ -289,23 +275,8 @@ def _legend(lines: Sequence[Line]) -> Html:
     """Return what the lines are, each with a piece of it."""
     entries = []
     for line in lines:
-        color = line.color % len(COLORS)
-        sample = element(
-            "svg",
-            element(
-                "line",
-                x1=0,
-                x2=26,
-                y1=5,
-                y2=5,
-                class_=f"line-{color}",
-                stroke=COLORS[color],
-                stroke_width=3,
-                stroke_dasharray="6 3" if line.dashed else None,
-            ),
-            width=26,
-            height=10,
-        )
+        piece = element("line", x1=0, x2=26, y1=5, y2=5, stroke_width=3, **_stroke(line))
+        sample = element("svg", piece, width=26, height=10)
         entries.append(element("span", sample, " ", line.label, style="margin-right:1.2em"))
     return element("div", *entries, class_="legend-static", style="font-size:85%")
 
@@ -313,26 +284,17 @@ def _legend(lines: Sequence[Line]) -> Html:
 Numbers = Sequence[float | None]
 
 
-@dataclass(frozen=True)
-class Table:
-    """Columns of numbers, None where there is none."""
+Table: TypeAlias = Mapping[str, Numbers]
+"""Columns of numbers, None where there is none."""
 
-    label: str
-    columns: Mapping[str, Numbers]
 
-    def __len__(self) -> int:
-        return len(next(iter(self.columns.values())))
-
-    def thinned(self, most: int) -> Table:
-        """Return at most so many of the rows, evenly spread, the first and the last among them."""
-        n = len(self)
-        if n <= most:
-            return self
-        chosen = [round(place * (n - 1) / (most - 1)) for place in range(most)]
-        return replace(
-            self,
-            columns={name: [column[i] for i in chosen] for name, column in self.columns.items()},
-        )
+def thinned(table: Table, most: int) -> Table:
+    """Return at most so many of the rows, evenly spread, the first and the last among them."""
+    n = len(next(iter(table.values())))
+    if n <= most:
+        return table
+    chosen = [round(place * (n - 1) / (most - 1)) for place in range(most)]
+    return {name: [column[i] for i in chosen] for name, column in table.items()}
 
 
 @dataclass(frozen=True)
@@ -384,8 +346,8 @@ class Chart:
         lines = [
             Line(
                 shortened(curve.label, 60),
-                _floats(tables[curve.table].columns[x]),
-                _floats(tables[curve.table].columns[curve.y]),
+                _floats(tables[curve.table][x]),
+                _floats(tables[curve.table][curve.y]),
                 curve.color,
                 curve.dashed,
                 self.steps,
@@ -399,41 +361,21 @@ class Chart:
 
     def spec(self) -> dict[str, Any]:
         """Return what the script needs to draw the chart."""
-        return {
-            "id": self.id,
-            "title": self.title,
-            "xs": [list(pair) for pair in self.xs],
-            "log": self.log,
-            "loggable": self.loggable,
-            "steps": self.steps,
-            "range": None if self.shown is None else list(self.shown),
-            "lines": [
-                {
-                    "table": curve.table,
-                    "y": curve.y,
-                    "label": shortened(curve.label, 60),
-                    "color": curve.color % len(COLORS),
-                    "dashed": curve.dashed,
-                }
-                for curve in self.curves
-            ],
-        }
+        found = asdict(self)
+        lines = [
+            line | {"label": shortened(line["label"], 60), "color": line["color"] % len(COLORS)}
+            for line in found.pop("curves")
+        ]
+        return found | {"lines": lines, "range": found.pop("shown")}
 
 
-def table_of_run(label: str, records: Sequence[Record]) -> Table:
+def table_of_run(records: Sequence[Record]) -> Table:
     """Return the columns of a run's history."""
-    names = (
-        "iteration",
-        "seconds",
-        "objective",
-        "lower_bound",
-        "relative_gap",
-        "evaluations",
-        "planes",
-    )
-    return Table(
-        label, {name: [finite(getattr(record, name)) for record in records] for name in names}
-    )
+    names = ("iteration", "seconds", "objective", "lower_bound", "relative_gap")
+    return {
+        name: [finite(getattr(record, name)) for record in records]
+        for name in (*names, "evaluations", "planes")
+    }
 
 
 def charts_of_runs(runs: Sequence[tuple[str, Sequence[Record]]], *, proven: bool) -> list[Chart]:
@@ -443,7 +385,9 @@ def charts_of_runs(runs: Sequence[tuple[str, Sequence[Record]]], *, proven: bool
     """
     several = len(runs) > 1
     xs = [("iteration", "iterations")]
-    if all(_rises([record.seconds for record in records]) for _, records in runs):
+    seconds = [[record.seconds for record in records] for _, records in runs]
+    # Numbers that are known, and never fall, can be a horizontal axis.
+    if all(all(map(math.isfinite, own)) and own == sorted(own) for own in seconds):
         xs.append(("seconds", "seconds"))
 
     def name(what: str, label: str) -> str:
@@ -484,11 +428,6 @@ def charts_of_runs(runs: Sequence[tuple[str, Sequence[Record]]], *, proven: bool
     ]
 
 
-def _rises(values: Sequence[float]) -> bool:
-    """Say whether numbers are known, and never fall: whether they can be a horizontal axis."""
-    return all(map(math.isfinite, values)) and all(a <= b for a, b in itertools.pairwise(values))
-
-
 def finite(value: float) -> float | None:
     """Return a number that JSON can hold, or None."""
     return value if math.isfinite(value) else None
@@ -512,10 +451,7 @@ def certificate_to_html(known: Certificate) -> Html:
 def result_to_html(result: Result) -> Html:
     """Return the certificate, the work and a chart of the gap."""
     work = f"{result.iterations:,} iterations, {result.evaluations:,} evaluations, "
-    parts = [
-        certificate_to_html(result.certificate),
-        element("p", f"{work}{result.seconds:.3g} s"),
-    ]
+    parts = [certificate_to_html(result.certificate), element("p", f"{work}{result.seconds:.3g} s")]
     if len(result.history) > 1:
         iterations = [record.iteration for record in result.history]
         gaps = [record.relative_gap for record in result.history]

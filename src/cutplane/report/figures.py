@@ -60,11 +60,6 @@ def picture_of(figure: Any, kind: str = "png") -> bytes:
     return content.getvalue()
 
 
-def png_of(figure: Any) -> bytes:
-    """Return the figure as a PNG picture."""
-    return picture_of(figure)
-
-
 def draw_run(
     records: Sequence[Record],
     *,
@@ -112,7 +107,18 @@ def draw_path(
     proven = all(certificate.valid for certificate in certificates)
     _plot_both(bounds, gaps, lams, certificates, tol, steps=None, proven=proven)
     if scores is not None:
-        _plot_scores(rest[0], lams, scores, errors, chosen)
+        axes = rest[0]
+        best = int(scores.argmax()) if chosen is None else int(np.argmin(np.abs(lams - chosen)))
+        left = 2 * best < len(scores)  # the text goes to where there is room for it
+        axes.plot(lams, scores, color=_BLACK, lw=1.5, marker="o", ms=3)
+        axes.axvline(lams[best], color="0.4", lw=1.2, ls=":")
+        place = {"xytext": (6 if left else -6, 0), "ha": "left" if left else "right"}
+        if errors is not None:
+            axes.fill_between(lams, scores - errors, scores + errors, color="0.85", lw=0, zorder=1)
+        what = "best" if chosen is None else "chosen"
+        text = f"{what}: {scores[best]:.4g} at lam = {lams[best]:.3g}"
+        axes.annotate(text, (lams[best], scores.min()), **place, **_NOTE)
+        _tidy(axes, "score")
     lowest = (gaps, *rest)[-1]
     lowest.set_xlabel("lam")
     lowest.set_xscale("log")
@@ -246,7 +252,12 @@ def _plot_both(
     above.fill_between(x, lower, upper, step=steps, color="0.9", lw=0, label=between, zorder=1)
     above.plot(x, lower, color=_BLUE, lw=2, ls=(0, (4, 1)), label=below_it, **style)
     if curves.logarithmic:
-        _make_logarithmic(above)
+        from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
+
+        above.set_yscale("log")
+        above.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        above.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))  # plain numbers
+        above.yaxis.set_minor_formatter(NullFormatter())
         margin = (curves.top / curves.bottom) ** 0.05
         above.set_ylim(curves.bottom / margin, curves.top * margin)
     else:
@@ -264,32 +275,6 @@ def _plot_both(
         place = {"xycoords": ("axes fraction", "data"), "xytext": (0, 3)}
         below.annotate(f"tolerance {tol:g}", (0.005, tol), **place, **_NOTE)
     _tidy(below, "relative gap")
-
-
-def _plot_scores(
-    axes: Any, lams: Vector, scores: Vector, errors: Vector | None, chosen: float | None
-) -> None:
-    best = int(scores.argmax()) if chosen is None else int(np.argmin(np.abs(lams - chosen)))
-    left = 2 * best < len(scores)  # the text goes to where there is room for it
-    axes.plot(lams, scores, color=_BLACK, lw=1.5, marker="o", ms=3)
-    axes.axvline(lams[best], color="0.4", lw=1.2, ls=":")
-    place = {"xytext": (6 if left else -6, 0), "ha": "left" if left else "right"}
-    if errors is not None:
-        axes.fill_between(lams, scores - errors, scores + errors, color="0.85", lw=0, zorder=1)
-    what = "best" if chosen is None else "chosen"
-    text = f"{what}: {scores[best]:.4g} at lam = {lams[best]:.3g}"
-    axes.annotate(text, (lams[best], scores.min()), **place, **_NOTE)
-    _tidy(axes, "score")
-
-
-def _make_logarithmic(axes: Any) -> None:
-    """Give the axes a vertical scale that is logarithmic, with plain numbers."""
-    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
-
-    axes.set_yscale("log")
-    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
-    axes.yaxis.set_minor_formatter(NullFormatter())
 
 
 def _tidy(axes: Any, title: str) -> None:

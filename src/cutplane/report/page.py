@@ -13,17 +13,16 @@ import base64
 import hashlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from html import escape
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 from cutplane.compute import durable
 from cutplane.core.certificate import Record, percent
-from cutplane.report.charts import Chart, Table, charts_of_runs, table_of_run
+from cutplane.report.charts import Chart, Table, charts_of_runs, table_of_run, thinned
 from cutplane.report.words import Html, element, join, table
 
 MOST_BYTES = 300_000
@@ -81,17 +80,19 @@ class Report:
         )
 
     def _page(self, points: int) -> str:
-        tables = [table.thinned(max(points, 12)) for table in self.tables]
+        tables = [thinned(table, max(points, 12)) for table in self.tables]
         charts = [chart for section in self.sections for chart in section.charts]
         # In a script element only a "<" could end it early, or begin something else.
         data = json.dumps(
-            {"tables": [table.columns for table in tables], "charts": [c.spec() for c in charts]},
+            {"tables": tables, "charts": [chart.spec() for chart in charts]},
             allow_nan=False,
             separators=(",", ":"),
         ).replace("<", "\\u003c")
         scripts = [_asset("uPlot.iife.min.js"), _asset("page.js")] if charts else []
+        sums = [hashlib.sha256(script.encode()).digest() for script in scripts]
+        digests = [base64.b64encode(each).decode() for each in sums]
         policy = "default-src 'none'; style-src 'unsafe-inline'; script-src " + (
-            " ".join(f"'sha256-{_digest(script)}'" for script in scripts) or "'none'"
+            " ".join(f"'sha256-{digest}'" for digest in digests) or "'none'"
         )
         theme = element("button", "light / dark", id="theme", type="button", hidden="")
         body = element(
@@ -137,22 +138,6 @@ def _asset(name: str) -> str:
     return text
 
 
-def _digest(script: str) -> str:
-    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-
-
-def versions() -> dict[str, Any]:
-    """Return the versions of what fits are made with."""
-    import platform
-    from importlib.metadata import version
-
-    names = ("cutplane", "numpy", "scipy", "numba", "scikit-learn")
-    return {name: version(name) for name in names} | {
-        "Python": platform.python_version(),
-        "system": f"{platform.system()} {platform.machine()}",
-    }
-
-
 Run = tuple[str, Sequence[Record]]
 """A name, and at least one record."""
 
@@ -181,10 +166,9 @@ def run_section(runs: Sequence[Run], *, proven: bool) -> tuple[Section, list[Tab
         "shows some of their iterations, the last one always.",
         class_="note",
     )
-    section = Section("The run" if len(runs) == 1 else "The runs", [hint, ends])
     charts = charts_of_runs(runs, proven=proven)
-    tables = [table_of_run(name, records) for name, records in runs]
-    return Section(section.title, section.parts, charts), tables
+    section = Section("The run" if len(runs) == 1 else "The runs", [hint, ends], charts)
+    return section, [table_of_run(records) for _, records in runs]
 
 
 def report_of_runs(title: str, runs: Sequence[Run]) -> Report:
@@ -211,10 +195,17 @@ def report_of_runs(title: str, runs: Sequence[Run]) -> Report:
 
 def versions_section() -> Section:
     """Return what the page was made with."""
-    return Section("Versions", [pairs(versions())])
+    import platform
+    from importlib.metadata import version
+
+    names = ("cutplane", "numpy", "scipy", "numba", "scikit-learn")
+    found = {name: version(name) for name in names}
+    found["Python"] = platform.python_version()
+    found["system"] = f"{platform.system()} {platform.machine()}"
+    return Section("Versions", [pairs(found)])
 
 
-def pairs(values: dict[str, object]) -> Html:
+def pairs(values: Mapping[str, object]) -> Html:
     """Return a table of names and values."""
     return table([], [[name, value] for name, value in values.items()], words=(0, 1))
 

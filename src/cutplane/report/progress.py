@@ -10,37 +10,28 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple, Self, TextIO
+from typing import Any, Self, TextIO
 
 from cutplane.core.certificate import Record
 from cutplane.core.state import State
 
 _REDRAW_SECONDS = 0.1
-_BOUND, _NO_BOUND = "lower bound", "model, no bound"
 
 
-class _Column(NamedTuple):
-    title: str
-    width: int
-    show: Callable[[Record], str]
+def _shown(record: Record, proven: bool) -> dict[str, tuple[int, str]]:
+    """Return the cells of a record with their widths, by the titles of the columns.
 
-
-_COLUMNS = (
-    _Column("iteration", 9, lambda record: f"{record.iteration}"),
-    _Column("objective", 14, lambda record: f"{record.objective:.7g}"),
-    _Column(_BOUND, 15, lambda record: f"{record.lower_bound:.7g}"),
-    _Column("gap", 9, lambda record: f"{record.relative_gap:.2e}"),
-    _Column("evaluations", 11, lambda record: f"{record.evaluations}"),
-    _Column("planes", 6, lambda record: f"{record.planes}"),
-    _Column("seconds", 8, lambda record: f"{record.seconds:.2f}"),
-)
-
-
-def _titles(proven: bool) -> list[str]:
-    """Return the titles of the columns; of a risk that is not convex nothing is a bound."""
-    return [
-        _NO_BOUND if column.title == _BOUND and not proven else column.title for column in _COLUMNS
-    ]
+    Of a risk that is not convex nothing is a bound.
+    """
+    return {
+        "iteration": (9, f"{record.iteration}"),
+        "objective": (14, f"{record.objective:.7g}"),
+        "lower bound" if proven else "model, no bound": (15, f"{record.lower_bound:.7g}"),
+        "gap": (9, f"{record.relative_gap:.2e}"),
+        "evaluations": (11, f"{record.evaluations}"),
+        "planes": (6, f"{record.planes}"),
+        "seconds": (8, f"{record.seconds:.2f}"),
+    }
 
 
 def progress_on(stream: TextIO) -> Progress:
@@ -133,8 +124,8 @@ class Progress:
             self.finish()
             if self._part:
                 self._write(self._part)
-            titles = zip(_titles(self._proven), _COLUMNS, strict=True)
-            self._write("  ".join(title.rjust(column.width) for title, column in titles))
+            shown = _shown(record, self._proven)
+            self._write("  ".join(title.rjust(width) for title, (width, _) in shown.items()))
         self._latest, self._pending = record, True
         if is_milestone(record.iteration):
             self.finish()
@@ -146,8 +137,8 @@ class Progress:
     def finish(self) -> None:
         """Write the last iteration, if it is still to be written."""
         if self._pending and self._latest is not None:
-            cells = (column.show(self._latest).rjust(column.width) for column in _COLUMNS)
-            self._write("  ".join(cells))
+            shown = _shown(self._latest, self._proven).values()
+            self._write("  ".join(text.rjust(width) for width, text in shown))
             self._pending = False
 
     def _write(self, line: str) -> None:
@@ -164,9 +155,8 @@ class LiveProgress(Progress):
 
         # Redrawn from the callback: a thread of its own would compete with the fit for the cores.
         self._live = Live(console=Console(file=stream), auto_refresh=False)
+        super().__init__(stream)
         self._milestones: list[Record] = []
-        self._latest: Record | None = None
-        self._pending = False
         self._drawn_at = -_REDRAW_SECONDS
 
     def show(self, record: Record) -> None:
@@ -196,17 +186,17 @@ class LiveProgress(Progress):
     def _table(self) -> Any:
         from rich.table import Table
 
+        title = self._part or None
         table = Table(
-            box=None,
-            header_style="bold",
-            pad_edge=False,
-            title=self._part or None,
-            title_justify="left",
+            box=None, header_style="bold", pad_edge=False, title=title, title_justify="left"
         )
-        for title, column in zip(_titles(self._proven), _COLUMNS, strict=True):
-            table.add_column(title, justify="right", min_width=column.width, no_wrap=True)
-        for record in self._milestones:
-            table.add_row(*(column.show(record) for column in _COLUMNS), style="dim")
+        records = [(record, "dim") for record in self._milestones]
         if self._latest is not None and self._latest not in self._milestones[-1:]:
-            table.add_row(*(column.show(self._latest) for column in _COLUMNS))
+            records.append((self._latest, ""))
+        for record, style in records:
+            shown = _shown(record, self._proven)
+            if not table.columns:
+                for name, (width, _) in shown.items():
+                    table.add_column(name, justify="right", min_width=width, no_wrap=True)
+            table.add_row(*(text for _, text in shown.values()), style=style)
         return table

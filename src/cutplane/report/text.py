@@ -64,7 +64,9 @@ def draw_text(
     if not records:
         return "(no iterations to draw)"
     ink = _ASCII if ascii_only else _BLOCKS
-    chosen = [records[i] for i in _spread(len(records), width - _MARGIN - 1)]
+    n, columns = len(records), width - _MARGIN - 1
+    # A record for each column; the last column shows the last.
+    chosen = [records[column * n // columns] for column in range(columns - 1)] + [records[-1]]
     curves = curves_of(chosen)
     scale = "  (logarithmic)" if curves.logarithmic else ""
     lines = [
@@ -76,11 +78,6 @@ def draw_text(
         *_iteration_axis(chosen, ink),
     ]
     return "\n".join(line.rstrip() for line in lines)
-
-
-def _spread(n: int, columns: int) -> list[int]:
-    """Return which of ``n`` records to draw in each column; the last column shows the last."""
-    return [column * n // columns for column in range(columns - 1)] + [n - 1]
 
 
 def _draw_bounds(curves: Curves, ink: _Ink, *, height: int) -> list[str]:

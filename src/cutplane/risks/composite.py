@@ -13,9 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from numbers import Real
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from cutplane.compute.arrays import Vector
 from cutplane.compute.mapped import MappedFile
@@ -57,7 +58,7 @@ class Summable(LibraryRisk):
         """Whether there are convex risks above this one that touch it at a point."""
         return self.convex is True
 
-    def majorant_at(self, point: Any) -> Risk:
+    def majorant_at(self, point: Point) -> Risk:
         """Return a convex risk that is nowhere below this one, and the same at a point."""
         return self
 
@@ -86,22 +87,20 @@ class SampleRisk(Summable):
     Attributes
     ----------
     loss : ScoreLoss
+    rows : RowFacts
+        What is known of the features, wherever they are.
     n_parameters, n_examples : int
     spans_examples : bool
         Whether the model is a function in the span of the examples, of a kernel.
     """
 
     loss: ScoreLoss
+    rows: Rows | RowFacts
     spans_examples: bool = False
 
     @property
     def n_examples(self) -> int:
         """How many examples there are."""
-        raise NotImplementedError
-
-    @property
-    def features(self) -> Rows | RowFacts:
-        """What is known of the features, wherever they are."""
         raise NotImplementedError
 
 
@@ -230,11 +229,14 @@ class WeightedSum(Summable):
             for factor, risk in self.terms
         )
 
-    def majorant_at(self, point: SumPoint) -> WeightedSum:
+    def majorant_at(self, point: Point) -> WeightedSum:
         """Return the sum of the convex risks above the terms that touch them at a point."""
-        terms: list[tuple[float, Any]] = self.terms
-        pairs = zip(terms, point.parts, strict=True)
-        return WeightedSum([(factor, risk.majorant_at(own)) for (factor, risk), (_, own) in pairs])
+        assert isinstance(point, SumPoint)
+        above = list[tuple[float, Risk]]()
+        for (factor, risk), (_, own) in zip(self.terms, point.parts, strict=True):
+            assert isinstance(risk, Summable)
+            above.append((factor, risk.majorant_at(own)))
+        return WeightedSum(above)
 
     @property
     def term_size(self) -> float:
@@ -275,17 +277,15 @@ class SumPoint(LibraryPoint):
 
     def plane(self) -> Plane:
         """Return the sum of the planes; computed on first use, then kept."""
+        if "_plane" not in vars(self):
+            slope, offset = np.zeros(len(self.w)), 0.0
+            for factor, point in self.parts:
+                plane = point.plane()
+                with np.errstate(over="ignore", invalid="ignore"):  # whoever asks looks at it
+                    slope += factor * plane.slope
+                offset += factor * plane.offset
+            self._plane = Plane(slope, offset)
         return self._plane
-
-    @cached_property
-    def _plane(self) -> Plane:
-        slope, offset = np.zeros(len(self.w)), 0.0
-        for factor, point in self.parts:
-            plane = point.plane()
-            with np.errstate(over="ignore", invalid="ignore"):  # whoever asks looks at it
-                slope += factor * plane.slope
-            offset += factor * plane.offset
-        return Plane(slope, offset)
 
 
 class SearchableSumPoint(SumPoint):
@@ -329,7 +329,7 @@ def _all(claims: list[bool | None]) -> bool | None:
     return None if None in claims and False not in claims else all(claims)
 
 
-def _terms(risk: Any) -> list[tuple[float, Any]]:
+def _terms(risk: Risk) -> list[tuple[float, Risk]]:
     """Return the terms of a sum, or a risk alone: a sum of sums is one sum."""
     return risk.terms if isinstance(risk, WeightedSum) else [(1.0, risk)]
 
@@ -447,35 +447,29 @@ class FunctionRisk(Summable):
         return f"{type(self).__name__}({name_of(self.function)}, {self.n_parameters} parameters)"
 
 
-def as_risk(risk: Risk | Function, *alike: Any) -> Risk:
+def as_risk(risk: Risk | Function, like: ArrayLike | None) -> Risk:
     """Return a risk as it is, and a function as a risk.
 
     Parameters
     ----------
     risk : Risk or callable
         A risk, or a convex function ``w -> (value, subgradient)``.
-    *alike : array-like or None
-        Vectors with as many entries as the function has parameters, as far as there are any.
+    like : array-like or None
+        A vector with as many entries as the function has parameters, if there is one.
     """
     if is_risk(risk):
-        return cast(Risk, risk)
+        return risk
     if not callable(risk):
         raise TypeError(
             "risk must be a risk such as cp.ScoredRisk, or a function that returns "
             f"(value, subgradient), got {risk!r}"
         )
-    known = next((vector for vector in alike if vector is not None), None)
-    if known is None:
+    if like is None:
         raise ValueError(
             f"{name_of(risk)} does not tell how many parameters it has: give "
             "start=np.zeros(d), with their number for d"
         )
-    return FunctionRisk(risk, np.size(known))
-
-
-def is_function_of(risk: Risk, function: Any) -> bool:
-    """Say whether a risk is made of this very function."""
-    return isinstance(risk, FunctionRisk) and bool(risk.function == function)
+    return FunctionRisk(risk, np.size(like))
 
 
 def name_of(function: Any) -> str:

@@ -28,7 +28,7 @@ from cutplane.compute.mapped import MappedFile, in_memory
 from cutplane.compute.products import all_finite, between, largest_over, product_over, sum_over
 from cutplane.compute.threads import map_arrays
 from cutplane.core.protocols import LibraryPoint, NonFiniteRisk, Plane, Point, Quadratic
-from cutplane.data import AllPairs, CenteredColumns, OneScore, Rows, ScoreMap, rows_and_map
+from cutplane.data import AllPairs, CenteredColumns, OneScore, Rows, ScoreMap, as_rows
 from cutplane.losses import Loss
 from cutplane.losses.loss import AtBestOffset, Examples, Ray, ScoreLoss, TiltedLoss
 from cutplane.risks.composite import SampleRisk
@@ -92,17 +92,12 @@ def middle(y: Vector, weights: Vector) -> float:
     return float(targets[distances.argmin()])
 
 
-def good_number_of_groups(rows: Rows) -> int:
+def good_number_of_groups(n_entries: int, n_features: int) -> int:
     """Return how many groups should make a run the fastest: a power of two.
 
     It depends on the shape of the data alone, not on measured times, so that the same run always
     gives the same result.
     """
-    return good_number_for(rows.n_entries, rows.shape[1])
-
-
-def good_number_for(n_entries: int, n_features: int) -> int:
-    """Return the same for rows of which only the numbers of entries and of features are known."""
     # An iteration with g groups brings g planes, whose inner products with some 10 g others cost
     # 10 g^2 d; a pass over the data costs the number of entries. A twelfth of the latter is spent
     # (docs/decisions/2026-11-18-products.md).
@@ -149,7 +144,8 @@ class Groups:
         Tilted planes are for an intercept that the groups share: it adds to all scores.
         """
         own_scores, own_slopes = scores[self._order], slopes[self._order]
-        pulled_back = self._pullbacks(slopes)
+        blocks = self._rows.block_pullbacks(slopes, self._bounds)
+        pulled_back: Matrix = blocks.reshape(self._each, self._n_groups, -1).sum(axis=0)
         planes = []
         for slope, i in zip(pulled_back, self._parts, strict=True):
             part = own_slopes[i]
@@ -163,30 +159,11 @@ class Groups:
             return np.full(self._n_groups, -np.inf)
         return np.array([loss.lower_bound * self._weights[i].sum() for i in self._parts])
 
-    def _pullbacks(self, slopes: Vector) -> Matrix:
-        """Return ``X' slopes`` for each group alone."""
-        blocks = self._rows.block_pullbacks(slopes, self._bounds)
-        sums: Matrix = blocks.reshape(self._each, self._n_groups, -1).sum(axis=0)
-        return sums
-
 
 def _sum(slopes: Vector) -> float:
     """Return the sum of slopes, and zero where only rounding would be left of it."""
     total = float(slopes.sum())
     return 0.0 if abs(total) <= 4.0 * EPS * float(np.abs(slopes).sum()) else total
-
-
-def terms_of_scores(point: ScoredPoint) -> float:
-    """Return the size of scores and targets, times the slopes of the loss: rounding of a value.
-
-    Targets that are no numbers beside the scores, such as classes, count as margins of one.
-    """
-    risk, scores = point.risk, point.scores
-    sizes = np.abs(risk.y) + abs(risk.shift) if np.shape(risk.y) == scores.shape else 1.0
-    # Intercepts may be several for one score, as thresholds are.
-    sizes = sizes + float(np.abs(point.offset).max(initial=0.0))
-    with np.errstate(over="ignore", invalid="ignore"):  # nothing vanishes beside such terms
-        return float(np.sum(np.abs(point.slopes) * (np.abs(scores) + sizes)))
 
 
 Scores = NDArray[np.float64]
@@ -230,6 +207,8 @@ class ScoredRisk(SampleRisk):
         If not, why a gap is no proof.
     """
 
+    rows: Rows
+
     def __init__(
         self,
         features: Any,
@@ -241,7 +220,8 @@ class ScoredRisk(SampleRisk):
     ) -> None:
         if not isinstance(loss, ScoreLoss):
             raise TypeError(f"loss must be a Loss such as cp.Hinge(), got {loss!r}")
-        self.rows, given = rows_and_map(features)
+        given = features if isinstance(features, ScoreMap) else None
+        self.rows = as_rows(features) if given is None else given.rows
         n_samples = self.rows.shape[0]
         if n_samples == 0:
             raise ValueError("a risk needs at least one example")
@@ -310,11 +290,6 @@ class ScoredRisk(SampleRisk):
         return self.loss
 
     @property
-    def features(self) -> Rows:
-        """The features."""
-        return self.rows
-
-    @property
     def files(self) -> tuple[MappedFile, ...]:
         """The files that the features are read from while a run goes on."""
         return self.rows.files
@@ -353,7 +328,7 @@ class ScoredRisk(SampleRisk):
         """Whether there are convex risks above this one that touch it: see `majorant_at`."""
         return self.map.linear and (self.convex or self.loss.convex_part is not None)
 
-    def majorant_at(self, point: ScoredPoint) -> ScoredRisk:
+    def majorant_at(self, point: Point) -> ScoredRisk:
         """Return a convex risk that is nowhere below this one, and the same at a point.
 
         The concave part of the loss is replaced by its tangent there. Where the intercept is
@@ -361,6 +336,7 @@ class ScoredRisk(SampleRisk):
         """
         if self.convex:
             return self
+        assert isinstance(point, ScoredPoint)
         above = copy(self)
         above.loss = TiltedLoss.above(
             self.pointwise, self.y, point.scores, point.offset, self.weights
@@ -374,7 +350,9 @@ class ScoredRisk(SampleRisk):
     def good_groups(self) -> int:
         """How many groups should make a run the fastest."""
         self._require_convex()
-        return good_number_of_groups(self.rows) if self.loss.additive else 1
+        if not self.loss.additive:
+            return 1
+        return good_number_of_groups(self.rows.n_entries, self.rows.shape[1])
 
     def _require_convex(self) -> None:
         if not self.loss.convex:
@@ -405,16 +383,14 @@ class ScoredRisk(SampleRisk):
 
     def evaluate_again(self, point: Point) -> ScoredPoint | None:
         """Evaluate the risk where a point is; where intercepts take a long search, with its own."""
-        return self.with_offset(point.w, point.offset) if isinstance(point, ScoredPoint) else None
-
-    def with_offset(self, w: Vector, offset: Any) -> ScoredPoint:
-        """Evaluate the risk at ``w``; where intercepts take a long search, they are given."""
+        if not isinstance(point, ScoredPoint):
+            return None
         if not (self.minimizes_intercept and self.loss.of_shares):
-            return self.at(w)
+            return self.at(point.w)
         self.evaluations += 1
-        scores = self.map.scores(w)
-        at = self.loss.at_offset(self.y, scores, self.weights, offset)
-        return self.with_scores(w, scores, at=at)
+        scores = self.map.scores(point.w)
+        at = self.loss.at_offset(self.y, scores, self.weights, point.offset)
+        return self.with_scores(point.w, scores, at=at)
 
     def with_scores(self, w: Vector, scores: Scores, **known: Any) -> ScoredPoint:
         """Return the point at ``w``, whose scores are known; ``guess``, ``at`` as for the point."""
@@ -506,8 +482,14 @@ class ScoredPoint(LibraryPoint):
 
     @property
     def term_size(self) -> float:
-        """The size of the terms that the value is a sum of."""
-        return terms_of_scores(self)
+        """The size of scores and targets, times the slopes of the loss: rounding of a value."""
+        risk, scores = self._risk, self.scores
+        # Targets that are no numbers beside the scores, such as classes, count as margins of one.
+        sizes = np.abs(risk.y) + abs(risk.shift) if np.shape(risk.y) == scores.shape else 1.0
+        # Intercepts may be several for one score, as thresholds are.
+        sizes = sizes + float(np.abs(self.offset).max(initial=0.0))
+        with np.errstate(over="ignore", invalid="ignore"):  # nothing vanishes beside such terms
+            return float(np.sum(np.abs(self.slopes) * (np.abs(scores) + sizes)))
 
     @lazy
     def intercept(self) -> Any:
@@ -524,14 +506,11 @@ class ScoredPoint(LibraryPoint):
 
     def plane(self) -> Plane:
         """Return the plane that touches the risk here: one pass over the data, the first time."""
-        plane: Plane = self._plane
-        return plane
-
-    @lazy
-    def _plane(self) -> Plane:
-        risk = self._risk
-        tangent = risk.loss.tangent(risk.y, self.scores, risk.weights, self._at)
-        return Plane(*risk.map.plane_at(self.w, self.scores, *tangent))
+        if "_plane" not in vars(self):
+            risk = self._risk
+            tangent = risk.loss.tangent(risk.y, self.scores, risk.weights, self._at)
+            self._plane = Plane(*risk.map.plane_at(self.w, self.scores, *tangent))
+        return self._plane
 
     def planes(self, n_groups: int) -> list[Plane]:
         """Return the plane of each group, all in one pass over the data, the first time."""

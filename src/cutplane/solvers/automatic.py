@@ -6,6 +6,7 @@ Solvers are imported where they are chosen from: a linear model waits for none b
 from __future__ import annotations
 
 import logging
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,73 +17,68 @@ from cutplane.losses.loss import LOGISTIC
 from cutplane.risks.composite import InferenceRisk, SampleRisk
 from cutplane.risks.scored import ScoredRisk
 from cutplane.solvers.bundle import bmrm, level, nrbm
-from cutplane.solvers.dual_ascent import DUAL_FORM, dual_ascent
-from cutplane.solvers.needs import SECOND_DERIVATIVES
+from cutplane.solvers.dual_ascent import dual_ascent
 from cutplane.solvers.newton import cost_of_step, newton
 
 _log = logging.getLogger("cutplane")
 
-# Measured with the hinge loss (docs/decisions/2026-11-16-methods-measured.md). With
-# thousands of features dual ascent wins whatever lam is: examples share few of them, and a plane of
-# that many numbers says little. With fewer it wins while one example's dual moves its own score by
-# little, that is while the mean of |x|^2 / (m lam) is small; it may be larger where there are few
-# examples for each feature. (Generated tables, lam = 1/m, that mean from 5 to 20; milliseconds of
-# Newton's method, groups of planes, dual ascent. With 13 examples a feature 63, -, 10; with 25 240,
-# 80, 116; with 60 84, 36, 109; with 170 to 1,700 Newton's method and dual ascent 30 and 34, 118 and
-# 570, 81 and 207.) For the logistic loss Newton's steps are few, and only the last rule holds: with
-# 13 examples a feature 25 and 7, but a9a, lam = 1e-3, 16 and 20, ijcnn1, 1e-4, 15 and 59.
-# Dense rows are for Newton's method where its steps are cheap. Otherwise: hinge loss, the features
-# of 1,000 landmarks of 20,000 digits, processor seconds of dual ascent and of groups of planes with
-# that mean at 0.06, 0.6, 3, 18 and 120: 0.08 and 0.11, 0.08 and 0.22, 0.13 and 0.40, 0.34 and 1.0,
-# 1.1 and 3.1; the logistic loss 1.2 and 0.17, 0.29 and 0.13, 0.23 and 0.18, 0.24 and 0.29, 0.51 and
-# 0.46. Hinge loss, 784 pixels of the same, at 0.9, 9 and 90: 0.08 and 0.14, 0.24 and 0.36, 1.9 and
-# 1.1. Absolute loss, 6,000 generated rows of 1,200 numbers, at 0.1, 1.2 and 12: 0.04 and 0.11, 0.13
-# and 3.3, 1.4 and more than 7.6.
-_MANY_FEATURES = 1000
-_FEW_PER_FEATURE = 20
-# Of fewer entries all methods take milliseconds. Those that see all examples at once are preferred:
-# they reach gaps far below 1e-6, which small problems are often asked for.
-_LITTLE_DATA = 10_000
-_SOFT_ENOUGH, _SOFT_ENOUGH_FOR_FEW = 1.5, 20.0
-# Rows of length one and lam = 1 / (1.5 m) are just soft enough, however their lengths are rounded:
-# the choice must be the same on every processor. All else is compared by counts.
-_ROUNDING = 1e-9
 
-# A Newton step takes the place of some ten iterations of the bundle method, so it may cost as much
-# as six. Costs are those of `cost_of_step`, in which an iteration that reads nothing costs 300,000,
-# the nanoseconds that it takes.
-_WORTH = 6.0
-_EMPTY_ITERATION = 300_000
-# Processor seconds of block ascent, and of bmrm with groups, on the first words of the OCR letters.
-# To 1e-2: 10 words 0.11 and 0.52 at lam = 1e-2, 0.27 and 0.59 at 1e-4; 30 words 0.14 and 0.41 at
-# 1e-3, 0.79 and 0.41 at 1e-4; 100 words 0.29 and 1.24 at 1e-3, 1.11 and 1.52 at 1e-4; 300 words
-# 0.30 and 1.90 at 1e-2. To 1e-3, at 1e-4: 30 words 1.94 and 0.43, 100 words 3.17 and 1.68. In seven
-# more settings with 300 to 3,000 words bmrm missed the gap in twice the time of block ascent. So
-# what counts is lam times the number of sequences, on these data. With less work than that of 10
-# words (60,840 steps of dynamic programs) nothing was measured; block ascent is slow at gaps below
-# 1e-6, which small problems are often asked for.
-_LITTLE_WORK = 50_000
-_HARD = 0.01
-# For other models than chains: with fewer examples, groups of planes tell them apart almost one by
-# one. (benchmarks/structured_models.py: from 200 examples, and from 0.3 for lam times their number,
-# block ascent took 0.27 to 0.96 times the seconds of bmrm with groups. With 200 and 0.2 it was 1.05
-# and 3.0 times, with 100 examples 0.75 to 2.3 times.)
-_FEW_EXAMPLES = 200
-_HARD_FOR_MODELS = 0.3
-# With more parameters vectors fill the memory: few are kept. (CoNLL-2000 with 456,807 parameters
-# to a gap of 1 %: 8 steps and 6 planes take 99 evaluations, 20 and 8 take 86 and 50 MB more, and
-# about the same time. With 2,000 of its sentences 6 planes are as good as all, 45 evaluations.)
-_FEW_PARAMETERS = 100_000
-_FEW_STEPS, _FEW_PLANES = 8, 6
-# Losses of all classes: with few features Newton's steps are faster than epochs, but for Crammer
-# and Singer's loss while one example's shares move its own scores by little. (Processor seconds of
-# Newton's method and of epochs to a proven gap of 1e-4, Crammer and Singer's loss and softmax. At
-# lam = 1/m: satimage 0.11 and 0.24, 0.07 and 0.08; dna 0.27 and 0.42, 0.05 and 0.07; 26 generated
-# classes 0.41 and 0.52, 0.18 and 0.17; mnist, 784 features, softmax 23 and 7. At 100/m, where the
-# mean of |x|^2 / (m lam) is 0.04 to 0.5: satimage 0.036 and 0.027, 0.027 and 0.034; dna 0.10 and
-# 0.03, 0.024 and 0.025; generated 0.14 and 0.11, 0.05 and 0.13. Set on these.)
-_FEW_FEATURES = 500
-_SOFT_FOR_CLASSES = 1.0
+class Thresholds(NamedTuple):
+    """What the choice rests on: all was measured (docs/decisions/2026-11-16-methods-measured.md).
+
+    Attributes
+    ----------
+    many_features : int
+        From here on dual ascent wins whatever lam is: examples share few features, and a plane of
+        so many numbers says little.
+    soft, soft_for_few : float
+        With fewer features it wins while one example's dual moves its own score by little, that is
+        while the mean of ``|x|^2 / (m lam)`` is at most ``soft``; or ``soft_for_few``, where there
+        are few examples for each feature, and on dense rows.
+    few_per_feature : int
+        So many examples for a feature are few. For the logistic loss, for which Newton's steps are
+        few, only this rule holds.
+    little_data : int
+        Of fewer entries all methods take milliseconds. Those that see all examples at once are
+        preferred: they reach gaps far below 1e-6, which small problems are often asked for.
+    worth, empty_iteration : float
+        A Newton step takes the place of some ten iterations of the bundle method, so it may cost as
+        much as ``worth`` of them. Costs are those of `cost_of_step`, in which an iteration that
+        reads nothing costs the nanoseconds that it takes.
+    hard, little_work : float
+        Block ascent is slow on chains where lam times the number of sequences is less than
+        ``hard``. With less work than that of 10 words of OCR (60,840 steps of dynamic programs)
+        nothing was measured; it is slow at gaps below 1e-6, which small problems are often asked
+        for.
+    few_examples, hard_for_models : float
+        The same for other models. With few examples, groups of planes tell them apart almost one by
+        one.
+    few_parameters, few_steps, few_planes : int
+        With more parameters vectors fill the memory: few are kept.
+    few_features, soft_for_classes : float
+        Losses of all classes: with few features Newton's steps are faster than epochs, but for
+        Crammer and Singer's loss while one example's shares move its own scores by little.
+    """
+
+    many_features: int = 1000
+    soft: float = 1.5
+    soft_for_few: float = 20.0
+    few_per_feature: int = 20
+    little_data: int = 10_000
+    worth: float = 6.0
+    empty_iteration: int = 300_000
+    hard: float = 0.01
+    little_work: int = 50_000
+    few_examples: int = 200
+    hard_for_models: float = 0.3
+    few_parameters: int = 100_000
+    few_steps: int = 8
+    few_planes: int = 6
+    few_features: int = 500
+    soft_for_classes: float = 1.0
+
+
+LIMITS = Thresholds()
 
 
 def automatic(problem: Problem, *, on_a_path: bool = False) -> AnySolver:
@@ -127,7 +123,7 @@ def _chosen(problem: Problem, on_a_path: bool) -> tuple[AnySolver, str]:
     at_once = risk.loss.of_shares and not on_disk
     if at_once and (chosen := _for_classes(problem, risk)):
         return chosen
-    no_newton = newton().obstacle(problem) or _too_dear(problem)
+    no_newton = newton().obstacle(problem) or _too_dear(risk)
     # Of dense rows nothing more is asked then: to know how long they are takes a pass over them.
     if no_newton is None and not risk.rows.sparse:
         no_dual_ascent: str | None = "newton is faster on dense rows"
@@ -148,10 +144,10 @@ def _chosen(problem: Problem, on_a_path: bool) -> tuple[AnySolver, str]:
 
 def _for_shards(problem: Problem, risk: SampleRisk) -> tuple[AnySolver, str]:
     """Return the method for rows that lie on several machines."""
-    no_newton = newton().obstacle(problem) or _too_dear(problem)
+    no_newton = newton().obstacle(problem) or _too_dear(risk)
     if no_newton is None:
         return newton(), f"rows on several machines, few features: {risk.n_parameters}"
-    wide = risk.n_parameters >= _MANY_FEATURES
+    wide = risk.n_parameters >= LIMITS.many_features
     if wide and dual_ascent().obstacle(problem) is None:
         why = f"sparse rows on several machines, {risk.n_parameters} features"
         return dual_ascent(planes=None), why
@@ -164,8 +160,8 @@ def _for_other_regularizers(problem: Problem) -> tuple[AnySolver, str]:
     from cutplane.solvers.quasi_newton import sparse_quasi_newton
 
     risk = problem.risk
-    few = risk.n_parameters <= _FEW_PARAMETERS
-    smooth = sparse_quasi_newton() if few else sparse_quasi_newton(steps=_FEW_STEPS)
+    few = risk.n_parameters <= LIMITS.few_parameters
+    smooth = sparse_quasi_newton() if few else sparse_quasi_newton(steps=LIMITS.few_steps)
     if isinstance(risk, InferenceRisk) and smooth.obstacle(problem) is None:
         return smooth, f"a smooth loss, with {problem.regularizer!r}"
     if problem.facts.sharded:
@@ -189,10 +185,8 @@ def _for_classes(problem: Problem, risk: ScoredRisk) -> tuple[AnySolver, str] | 
     if class_ascent().obstacle(problem) is not None or _little(risk):
         return None
     counts = f"{risk.map.score_shape[0]} classes, {risk.rows.shape[1]} features"
-    few = risk.rows.shape[1] <= _FEW_FEATURES and class_newton().obstacle(problem) is None
-    if few and (
-        risk.loss.smooth or _stiffness(problem, risk) > _SOFT_FOR_CLASSES * (1.0 + _ROUNDING)
-    ):
+    few = risk.rows.shape[1] <= LIMITS.few_features and class_newton().obstacle(problem) is None
+    if few and (risk.loss.smooth or _stiffness(problem, risk) > LIMITS.soft_for_classes):
         return class_newton(), counts
     return class_ascent(), counts
 
@@ -208,9 +202,9 @@ def _for_structures(problem: Problem, risk: InferenceRisk) -> tuple[AnySolver, s
             # A random field on two layers of 200 units, 1,500 words of OCR, lam = 2e-4: after 80
             # evaluations the objective is 0.326 even without curvature, with nrbm() 0.737.
             return quasi_newton(cuts=NonConvexCuts()), f"{why}, not convex"
-        if risk.n_parameters <= _FEW_PARAMETERS:
+        if risk.n_parameters <= LIMITS.few_parameters:
             return quasi_newton(), why
-        return quasi_newton(steps=_FEW_STEPS, planes=_FEW_PLANES), why
+        return quasi_newton(steps=LIMITS.few_steps, planes=LIMITS.few_planes), why
     if risk.sharded:
         return bmrm(groups="auto"), "the sequences lie on several machines"
     obstacle = block_ascent().obstacle(problem) or _few_structures(problem, risk)
@@ -223,47 +217,49 @@ def _few_structures(problem: Problem, risk: InferenceRisk) -> str | None:
     """Return why block ascent would be slow, or None if it would not."""
     of_all = problem.norm.lam * risk.n_examples
     if risk.inference_steps is None:  # a model of the user's, say
-        if risk.n_examples < _FEW_EXAMPLES:
+        if risk.n_examples < LIMITS.few_examples:
             return "few examples"
-        return "lam is small for so few examples" if of_all < _HARD_FOR_MODELS else None
-    if risk.inference_steps < _LITTLE_WORK:
+        return "lam is small for so few examples" if of_all < LIMITS.hard_for_models else None
+    if risk.inference_steps < LIMITS.little_work:
         return "inference costs little here"
-    return "lam is small for so few sequences" if of_all < _HARD else None
+    return "lam is small for so few sequences" if of_all < LIMITS.hard else None
 
 
 def _little(risk: ScoredRisk) -> bool:
-    return risk.rows.n_entries < _LITTLE_DATA and risk.n_parameters < _MANY_FEATURES
+    return risk.rows.n_entries < LIMITS.little_data and risk.n_parameters < LIMITS.many_features
 
 
 def _too_stiff(problem: Problem, risk: ScoredRisk) -> str | None:
     """Return why dual ascent would be slow, or None if it would not."""
     m, d = risk.rows.shape
-    logistic = DUAL_FORM.of(problem)[0] == LOGISTIC
+    logistic = risk.loss.dual_form is not None and risk.loss.dual_form[0] == LOGISTIC
     if logistic and not risk.rows.sparse:
         return f"planes suit {risk.loss!r} on dense rows"
-    if d >= _MANY_FEATURES:
+    if d >= LIMITS.many_features:
         return None
     if _little(risk):
         return "little data"
-    few = m <= _FEW_PER_FEATURE * d
+    few = m <= LIMITS.few_per_feature * d
     if not few and logistic:
         return f"{m // d} examples a feature are many for {risk.loss!r}"
-    limit = _SOFT_ENOUGH_FOR_FEW if few or not risk.rows.sparse else _SOFT_ENOUGH
+    limit = LIMITS.soft_for_few if few or not risk.rows.sparse else LIMITS.soft
     stiffness = _stiffness(problem, risk)
-    if stiffness <= limit * (1.0 + _ROUNDING):
+    if stiffness <= limit:
         return None
     return f"few features, and mean |x|^2 / (m lam) is {stiffness:.2g}"
 
 
 def _stiffness(problem: Problem, risk: ScoredRisk) -> float:
     """Return by how much one example's dual moves its own score, on average."""
-    return float(np.mean(risk.weights * risk.rows.squared_norms())) / problem.norm.lam
+    stiffness = float(np.mean(risk.weights * risk.rows.squared_norms())) / problem.norm.lam
+    # Rows of length one and lam = 1 / (1.5 m) are just soft enough, however their lengths are
+    # rounded: the choice must be the same on every processor. All else is compared by counts.
+    return stiffness / (1.0 + 1e-9)
 
 
-def _too_dear(problem: Problem) -> str | None:
+def _too_dear(risk: SampleRisk) -> str | None:
     """Return why Newton steps do not pay, or None if they do."""
-    features = SECOND_DERIVATIVES.of(problem).features
-    step, iteration = cost_of_step(problem), features.n_entries + _EMPTY_ITERATION
-    if step <= _WORTH * iteration:
+    step, iteration = cost_of_step(risk), risk.rows.n_entries + LIMITS.empty_iteration
+    if step <= LIMITS.worth * iteration:
         return None
     return f"a step would cost as much as {step / iteration:.0f} iterations"

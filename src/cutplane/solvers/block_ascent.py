@@ -43,7 +43,7 @@ from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.compiled import njit
 from cutplane.compute.pace import hurried
 from cutplane.core.protocols import Plane, Point
-from cutplane.core.solver import Solver, Step, need_of
+from cutplane.core.solver import Need, Solver, Step
 from cutplane.core.state import Run
 from cutplane.models.structured.risk import StructuredPoint, StructuredRisk
 from cutplane.risks.composite import InferenceRisk
@@ -415,7 +415,7 @@ def add_weighted(kept: Kept, store: Store, weights: Vector, slope: Vector) -> No
                 _add(store, i, p, weights[i] * kept.alpha[i, p], slope)
 
 
-WORST_OUTPUTS = need_of(
+WORST_OUTPUTS = Need(
     "risk",
     InferenceRisk,
     "a structured model, and a loss that is a maximum over outputs which exact inference finds",

@@ -22,7 +22,7 @@ from typing import ClassVar
 
 from cutplane.core.certificate import Status
 from cutplane.core.protocols import Point
-from cutplane.core.solver import CURVED, Solver, Step, need_of
+from cutplane.core.solver import CURVED, Need, Solver, Step
 from cutplane.core.state import Problem, Run
 from cutplane.core.stopping import StoppingRule
 from cutplane.risks.composite import Summable
@@ -67,7 +67,7 @@ class StepTaken:
     possible: float = math.inf
 
 
-MAJORANTS = need_of(
+MAJORANTS = Need(
     "risk",
     Summable,
     "a risk whose losses have a convex part, such as cp.Ramp()",

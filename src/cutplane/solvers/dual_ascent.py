@@ -68,11 +68,10 @@ from cutplane.compute.products import dot
 from cutplane.compute.threads import map_parts
 from cutplane.core.policies.bmrm import OnSegment, as_searchable, best_step
 from cutplane.core.protocols import NonFiniteRisk, Plane, Point, Risk
-from cutplane.core.solver import Need, Solver, Step
+from cutplane.core.solver import Solver, Step
 from cutplane.core.state import Problem, Run
 from cutplane.data.rows import Rows
 from cutplane.losses.loss import LOGISTIC
-from cutplane.risks.composite import SampleRisk
 from cutplane.risks.scored import ScoredPoint, ScoredRisk
 from cutplane.solvers import row_steps as kernels
 from cutplane.solvers.bundle import checked_planes
@@ -546,13 +545,6 @@ def balanced(slopes: Vector) -> Vector:
     return slopes
 
 
-def _dual_form(risk: object) -> tuple[int, Matrix] | None:
-    return risk.loss.dual_form if isinstance(risk, SampleRisk) else None
-
-
-DUAL_FORM = Need("risk", _dual_form, "a loss that is piecewise or logistic")
-
-
 @dataclass(frozen=True, slots=True)
 class DualEpochs(Solver[Duals]):
     """Epochs of dual coordinate ascent, and a line search toward where they lead.
@@ -569,12 +561,14 @@ class DualEpochs(Solver[Duals]):
     """
 
     needs = (
-        sampled("a linear risk on rows in memory", lambda risk: risk.features.dual_steps),
+        sampled("a linear risk on rows in memory", lambda risk: risk.rows.dual_steps),
         sampled(
             "a linear risk with one score an example",
             lambda risk: not isinstance(risk, ScoredRisk) or risk.map.plain,
         ),
-        DUAL_FORM,
+        sampled(
+            "a loss that is piecewise or logistic", lambda risk: risk.loss.dual_form is not None
+        ),
         PLAIN_L2,
     )
     takes_first_plane: ClassVar[bool] = False

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterable
 from contextlib import nullcontext
+from dataclasses import replace
 from math import inf
 from numbers import Real
 from typing import Any, NamedTuple, cast
@@ -22,6 +23,7 @@ from cutplane.core.certificate import VANISHES, Certificate, Result, Status
 from cutplane.core.loop import (
     AtOnce,
     Callback,
+    Control,
     Refinement,
     continued,
     descend,
@@ -30,13 +32,20 @@ from cutplane.core.loop import (
     recomputed,
     with_planes_of,
 )
-from cutplane.core.protocols import FarRisk, NonFiniteRisk, Regularizer, Risk, change_of_data
+from cutplane.core.protocols import (
+    FarRisk,
+    NonFiniteRisk,
+    Regularizer,
+    Risk,
+    change_of_data,
+    is_risk,
+)
 from cutplane.core.solver import AnySolver, Solver
 from cutplane.core.state import DISAGREEMENT, Problem, Run
 from cutplane.core.stopping import FirstOf, Gap, Iterations, Seconds, StoppingRule, Trouble
 from cutplane.regularizers.l2 import L2, Centered
 from cutplane.report.progress import Progress
-from cutplane.risks.composite import Function, as_risk, is_function_of
+from cutplane.risks.composite import Function, FunctionRisk, as_risk
 from cutplane.solvers.bundle import bmrm, nrbm
 
 # A run aims at this share of the tolerance it promises, and settles for the whole when a limit
@@ -154,12 +163,18 @@ def minimize(
     if callable(callbacks) or not isinstance(callbacks, Iterable):
         raise TypeError(f"callbacks must be a list of functions, got {callbacks!r}")
     earlier = resume or planes_from
-    risk = as_risk(
-        # The same function again is the same risk, whatever it counts or writes down.
-        earlier.problem.risk if earlier and is_function_of(earlier.problem.risk, risk) else risk,
-        start if earlier is None else earlier.best.w,
-        _size_known_to(regularizer),
-    )
+    if not is_risk(risk):
+        before = earlier.problem.risk if earlier else None
+        if isinstance(before, FunctionRisk) and before.function == risk:
+            # The same function again is the same risk, whatever it counts or writes down.
+            risk = before
+        else:
+            known = earlier.best.w if earlier else start
+            if known is None and isinstance(regularizer, Centered):
+                known = regularizer.center
+            if known is None and isinstance(regularizer, L2):
+                known = regularizer.weights
+            risk = as_risk(risk, known)
     if method is None:
         method = nrbm() if risk.convex is False else bmrm()
     problem = Problem(risk, regularizer)
@@ -180,7 +195,7 @@ def minimize(
 
     limits: list[StoppingRule] = [] if max_iter is None else [Iterations(max_iter)]
     limits += [] if time_limit is None else [Seconds(time_limit)]
-    rule = FirstOf(Trouble(), aim, *limits)
+    rule = FirstOf([Trouble(), aim, *limits])
     for file in problem.facts.files:
         file.remember()
     progress = Progress(sys.stdout) if verbose else None
@@ -205,28 +220,27 @@ def minimize(
         else:
             seconds = inf if time_limit is None else time_limit
             state = first_state(problem, start, method, convex=convex, seconds=seconds)
-        clock.agree(state)
+        clock(state)
         if kept.keeps:
             kept.after_iteration()  # the first state is whole, too
         rounded, refinement = problem.facts.as_rounded, None
+        control = Control(rule, clock, told, kept, run.check)
         try:
-            status, final = descend(state, rule, clock.agree, told, kept, run.check)
+            status, final = descend(state, control)
             small = promise(final) is Status.OPTIMAL  # as far as the gap tells
             if small and status is Status.ITERATION_LIMIT and not state.convex:
                 leave(state, promise.tolerance(state), run.check)
-                clock.agree(state)
+                clock(state)
                 final = recomputed(state)
             require_same(problem.facts.files)
             if kept.keeps:
                 kept.write(state)
-            if run.late:  # in the last moment
-                raise KeyboardInterrupt
+            run.check()  # in the last moment
             if rounded is not None:
                 # It has come within the aim on rounded data. What was promised is enough now.
                 refinement = Refinement(rounded, state)
-                status, final = refinement.run(
-                    FirstOf(Trouble(), promise, *limits), clock.read, told, NoKeeper(), run.check
-                )
+                rule = FirstOf([Trouble(), promise, *limits])
+                status, final = refinement.run(replace(control, rule=rule, keeper=NoKeeper()))
         except ChangedData as error:
             clock.read(state)
             return _result(Status.INCONSISTENT, promise, state, state, changed=str(error))
@@ -252,8 +266,8 @@ def minimize(
                     final = recomputed(state)
                 else:
                     refinement = refinement or Refinement(rounded, state)
-                    at_once = AtOnce(status)
-                    _, final = refinement.run(at_once, clock.read, (), NoKeeper(), run.check)
+                    at_once = Control(AtOnce(status), clock, (), NoKeeper(), run.check)
+                    _, final = refinement.run(at_once)
             except KeyboardInterrupt as again:
                 attach(again, _result(status, promise, state, state))
                 raise
@@ -303,13 +317,6 @@ def resume(
     return minimize(risk, regularizer, method=method, checkpoint=checkpoint, **options)
 
 
-def _size_known_to(regularizer: Regularizer) -> Vector | None:
-    """Return a vector as long as the parameters, if the regularizer has one."""
-    if isinstance(regularizer, Centered) and regularizer.center is not None:
-        return regularizer.center
-    return regularizer.weights if isinstance(regularizer, L2) else None
-
-
 def attach(error: BaseException, result: Result) -> None:
     """Give an error the result so far, and say so in its traceback."""
     error.result = result  # type: ignore[attr-defined]
@@ -341,7 +348,7 @@ class _Clock:
         self._start = clock() - (resumed.seconds if resumed else 0.0)
         self._evaluations = risk.evaluations - (resumed.evaluations if resumed else 0)
 
-    def agree(self, state: Run) -> None:
+    def __call__(self, state: Run) -> None:
         """Write both into a state; of several workers, the seconds of the first."""
         self.read(state)
         state.seconds = agreed(state.seconds)
@@ -350,19 +357,6 @@ class _Clock:
         """Write both into a state."""
         state.seconds = clock() - self._start
         state.evaluations = self._risk.evaluations - self._evaluations
-
-
-def _disagree(final: Run, state: Run) -> bool:
-    """Say whether the objective came out clearly different when it was computed once more."""
-    difference = abs(final.objective - state.objective)
-    if difference <= DISAGREEMENT * abs(final.objective):
-        return False
-    # Where the risk all but vanishes, as where a model fits its targets exactly, all that is left
-    # of its terms may be rounding. How large they are is told by the plane there, unless its slope
-    # vanishes too, and by the risk.
-    plane, terms = final.best.plane(), state.problem.facts.term_size
-    terms += abs(plane.offset) + abs(dot(plane.slope, final.best.w))
-    return difference > _ROUNDING * terms
 
 
 def _result(
@@ -377,9 +371,15 @@ def _result(
     # What an error, or a second Ctrl-C, leaves of a run on rounded data proves nothing.
     exact = refinement is not None or state.problem.facts.as_rounded is None
     changed = changed or change_of_data(risk, thorough=True)
-    consistent = not (
-        changed or status is Status.INCONSISTENT or final.contradictory or _disagree(final, last)
-    )
+    consistent = not (changed or status is Status.INCONSISTENT or final.contradictory)
+    difference = abs(final.objective - last.objective)
+    if consistent and difference > DISAGREEMENT * abs(final.objective):
+        # Where the risk all but vanishes, as where a model fits its targets exactly, all that is
+        # left of its terms may be rounding. How large they are is told by the plane there, unless
+        # its slope vanishes too, and by the risk.
+        plane, terms = final.best.plane(), last.problem.facts.term_size
+        terms += abs(plane.offset) + abs(dot(plane.slope, final.best.w))
+        consistent = difference <= _ROUNDING * terms
     reason = state.problem.facts.unproven
     if not consistent:
         status = Status.INCONSISTENT

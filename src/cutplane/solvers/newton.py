@@ -35,13 +35,13 @@ from cutplane.compute.blocks import placed, placing
 from cutplane.compute.pace import affords
 from cutplane.compute.products import conjugate_gradients, product_over, solve_positive, sum_over
 from cutplane.core.certificate import Status
-from cutplane.core.protocols import Plane, Quadratic
+from cutplane.core.protocols import Plane
 from cutplane.core.solver import Solver, Step
 from cutplane.core.state import Problem, Run
 from cutplane.losses import Loss
 from cutplane.regularizers import L2
-from cutplane.risks import ScoredRisk
-from cutplane.risks.scored import ScoredPoint
+from cutplane.risks.composite import SampleRisk
+from cutplane.risks.scored import ScoredPoint, ScoredRisk
 from cutplane.solvers.minimize import minimize
 from cutplane.solvers.needs import ANY_L2, CONJUGATE, CURVATURES, SECOND_DERIVATIVES
 
@@ -227,14 +227,6 @@ class SmoothedNewton(RoundedSteps[NewtonState]):
         self._risk: ScoredRisk = problem.risk  # type: ignore[assignment]
         self._regularizer: L2 = problem.regularizer  # type: ignore[assignment]
 
-    def first_width(self, point: ScoredPoint) -> float:
-        """Return a width at which the mean example lies inside the rounded part of its kink."""
-        risk = self._risk
-        if risk.pointwise.smoothed(1.0) is risk.loss:
-            return 0.0
-        slopes = per_weight(point.slopes, risk.weights)
-        return self.rounding.width_for(point.value, slopes, risk.weights)
-
     def begun(self, point: ScoredPoint, width: float, duals: Vector | None = None) -> NewtonState:
         """Return the state at a point; with duals of zero by default."""
         duals = np.zeros(len(point.scores)) if duals is None else duals
@@ -246,14 +238,10 @@ class SmoothedNewton(RoundedSteps[NewtonState]):
         """Round kinks around the slopes of the point."""
         state.duals = per_weight(state.slopes, self._risk.weights)
 
-    def move(self, state: NewtonState) -> list[Plane]:
-        """Take a Newton step; return the plane where it ends."""
-        state.point = self._moved(state)
-        return self.measure(state)
-
     def measure(self, state: NewtonState) -> list[Plane]:
         """Compute the slopes of the smoothed loss at the point; return their plane."""
-        risk, loss = self._risk, self._loss(state.width)
+        risk = self._risk
+        loss = risk.pointwise.smoothed(state.width)
         scores = state.width * state.duals
         scores += state.point.scores
         if risk.intercept:
@@ -267,9 +255,6 @@ class SmoothedNewton(RoundedSteps[NewtonState]):
         state.plane = Plane(risk.rows.pullback(state.slopes), -conjugate)
         return [state.plane]
 
-    def _loss(self, width: float) -> Loss:
-        return self._risk.pointwise.smoothed(width)
-
     def is_solved(self, state: NewtonState) -> bool:
         """Say whether the gradient costs the bound no more than the rounding does."""
         gap = self._problem.objective(state.point) - self._problem.below(state.plane).lower
@@ -280,25 +265,32 @@ class SmoothedNewton(RoundedSteps[NewtonState]):
     def _gradient(self, state: NewtonState) -> Vector:
         return self._regularizer.gradient(state.point.w) + state.plane.slope
 
-    def _moved(self, state: NewtonState) -> ScoredPoint:
-        """Return the point after a Newton step."""
+    def move(self, state: NewtonState) -> list[Plane]:
+        """Take a Newton step, and search its length on the scores; return the plane there."""
         risk, point = self._risk, state.point
         risk.evaluations += 1
-        direction, of_intercept = self._direction(state)
+        loss = risk.pointwise.smoothed(state.width)
+        direction, of_intercept = self._direction(state, loss)
         speed = risk.rows.scores(direction)
         speed += of_intercept
         along = self._regularizer.along(point.w, point.w + direction)
-        length = self._length(state, speed, along)
+        before = product_over(state.slopes, speed) + along.slope
+        ahead = loss.slopes(risk.y, state.scores + speed, risk.weights)
+        after = product_over(ahead, speed) + along.slope + along.curvature
+        length = 1.0
+        if abs(after) > self.rounding.straight * abs(before):
+            length = loss.minimize_along(risk.y, state.scores, speed, risk.weights, along)
         speed -= of_intercept
         speed *= length
         speed += point.scores
         guess = point.offset + length * of_intercept
-        return risk.with_scores(point.w + length * direction, speed, guess=guess)
+        state.point = risk.with_scores(point.w + length * direction, speed, guess=guess)
+        return self.measure(state)
 
-    def _direction(self, state: NewtonState) -> tuple[Vector, float]:
+    def _direction(self, state: NewtonState, loss: Loss) -> tuple[Vector, float]:
         """Return Newton's direction for the coefficients, and for the intercept."""
         risk = self._risk
-        curvatures = self._loss(state.width).curvatures(risk.y, state.scores, risk.weights)
+        curvatures = loss.curvatures(risk.y, state.scores, risk.weights)
         assert curvatures is not None
         total = sum_over(curvatures) if risk.intercept else 0.0
         # The intercept follows the coefficients: its slope is zero, and must stay so.
@@ -335,16 +327,6 @@ class SmoothedNewton(RoundedSteps[NewtonState]):
             most=_MOST_PRODUCTS,
         )
 
-    def _length(self, state: NewtonState, speed: Vector, regularizer: Quadratic) -> float:
-        """Return how far to go along a direction of scores."""
-        risk, loss = self._risk, self._loss(state.width)
-        before = product_over(state.slopes, speed) + regularizer.slope
-        ahead = loss.slopes(risk.y, state.scores + speed, risk.weights)
-        after = product_over(ahead, speed) + regularizer.slope + regularizer.curvature
-        if abs(after) <= self.rounding.straight * abs(before):
-            return 1.0
-        return loss.minimize_along(risk.y, state.scores, speed, risk.weights, regularizer)
-
 
 def per_weight(slopes: Vector, weights: Vector) -> Vector:
     """Return slopes of examples of weight one; zero for those that have none."""
@@ -372,7 +354,13 @@ class NewtonSteps(Solver[NewtonState | None]):
 
     def step(self, run: Run, own: NewtonState | None) -> Step[NewtonState | None]:
         """Take a step; return the point where it ends, and the planes met on the way."""
-        steps = _steps_for(run.problem)
+        risk = SECOND_DERIVATIVES.of(run.problem)
+        cost = cost_of_step(risk)
+        # A matrix of second derivatives may cost too much, or take too long. Where rows lie on
+        # workers, steps are taken by matrices all the same.
+        dear = cost > _MOST_PRODUCTS * (risk.rows.n_entries + _EMPTY_PRODUCT)
+        by_products = placed() is None and (dear or not affords(_SECONDS * cost))
+        steps = SmoothedNewton(run.problem, by_products=by_products)
         if own is None:
             point, width, in_time = self._begin(run, steps)
             if not in_time:
@@ -399,13 +387,17 @@ class NewtonSteps(Solver[NewtonState | None]):
         problem = run.problem
         risk: ScoredRisk = problem.risk  # type: ignore[assignment]
         start: ScoredPoint = run.best  # type: ignore[assignment]
-        width = steps.first_width(start)
+        width = 0.0
+        if risk.pointwise.smoothed(1.0) is not risk.loss:
+            # At this width the mean example lies inside the rounded part of its kink.
+            duals = per_weight(start.slopes, risk.weights)
+            width = steps.rounding.width_for(start.value, duals, risk.weights)
         if start.w.any():
             # Near the solution of classes that can be separated the risk all but vanishes, and a
             # width that follows from it would be as small. The gap is what has to be closed.
             if 0.0 < start.value < run.gap < np.inf:
                 width *= run.gap / start.value
-            return start, SmoothedNewton.rounding.nearer * width, True
+            return start, steps.rounding.nearer * width, True
         if not self.sample or (sample := _sample(risk)) is None:
             return start, width, True
         # Several workers have the same sample, and must come to the same end.
@@ -423,36 +415,23 @@ class NewtonSteps(Solver[NewtonState | None]):
         share = sample.n_examples / risk.n_examples
         risk.evaluations += ceil(share * sample.evaluations)
         in_time = not (solved.state.stopped or solved.status is Status.TIME_LIMIT)
-        return risk.at(solved.w), SmoothedNewton.rounding.nearer * width, in_time
+        return risk.at(solved.w), steps.rounding.nearer * width, in_time
 
 
-def _steps_for(problem: Problem) -> SmoothedNewton:
-    """Return what takes the steps; where rows lie on workers, by matrices."""
-    by_products = placed() is None and _prefers_products(problem)
-    return SmoothedNewton(problem, by_products=by_products)
-
-
-def cost_of_step(problem: Problem) -> float:
+def cost_of_step(risk: SampleRisk) -> float:
     """Return what a step with a matrix of second derivatives costs, in entries that are read."""
-    features, loss = SECOND_DERIVATIVES.of(problem).features, CURVATURES.of(problem)
-    m, d = features.shape
-    length = features.n_entries / m
+    rows, loss = risk.rows, risk.loss
+    assert isinstance(loss, Loss)
+    m, d = rows.shape
+    length = rows.n_entries / m
     share = 1.0 if loss.smoothed(1.0) is loss else _NEAR_A_KINK
     products = 0.5 * share * m * length * length
-    return float((_SPARSE if features.sparse else _DENSE) * products + _FACTOR * d**3 / 3.0)
-
-
-def _prefers_products(problem: Problem) -> bool:
-    """Say whether a matrix of second derivatives would cost too much, or take too long."""
-    cost = cost_of_step(problem)
-    n_entries = SECOND_DERIVATIVES.of(problem).features.n_entries
-    of_products = _MOST_PRODUCTS * (n_entries + _EMPTY_PRODUCT)
-    return cost > of_products or not affords(_SECONDS * cost)
+    return float((_SPARSE if rows.sparse else _DENSE) * products + _FACTOR * d**3 / 3.0)
 
 
 def _sample(risk: ScoredRisk) -> ScoredRisk | None:
     """Return the risk on some of the examples, or None where that would not help."""
-    m, d = risk.n_examples, risk.rows.shape[1]
+    m, d = risk.rows.shape
     size = min(int(_SAMPLE_SHARE * m), _SAMPLE_PER_FEATURE * d)
     if size < _LEAST_PER_FEATURE * d:
         return None

@@ -65,7 +65,10 @@ def lowest_in_ball(ball: BallSet, state: Run, multiplier: float | None) -> tuple
     ``multiplier`` is that of the last problem, None for the first.
     """
     bundle = state.bundle
-    mu = last = _first_multiplier(ball, state) if multiplier is None else multiplier
+    if multiplier is None:
+        steepest = float(np.sqrt(np.diagonal(bundle.gram).max()))
+        multiplier = steepest / ball.radius or 1.0
+    mu = last = multiplier
     bracket = _Bracket(ball.radius)
     best = Candidate(state.best.w, -np.inf, np.inf)
     for _ in range(60):  # some five are usual; the limit is for gaps that rounding keeps open
@@ -85,11 +88,6 @@ def lowest_in_ball(ball: BallSet, state: Run, multiplier: float | None) -> tuple
         if best.model - best.lower <= accuracy or bracket.closed:
             break
     return best, last
-
-
-def _first_multiplier(ball: BallSet, state: Run) -> float:
-    steepest = float(np.sqrt(np.diagonal(state.bundle.gram).max()))
-    return steepest / ball.radius or 1.0
 
 
 @dataclass(slots=True)

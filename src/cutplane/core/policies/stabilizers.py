@@ -214,7 +214,7 @@ class PlainBound:
         """Return the solution, and what to go on with. Planes with weight count as used."""
         solver, alpha = self._matched(bundle)
         alpha = solver.solve_balanced(
-            bundle.gram, bundle.centered_offsets, bundle.tilts, regularizer.lam,
+            bundle.matrices[1], bundle.centered_offsets, bundle.tilts, regularizer.lam,
             groups=bundle.groups if bundle.n_groups > 1 else None, start=alpha, accuracy=accuracy,
         )  # fmt: skip
         bundle.idle = np.where(alpha > 0.0, 0, bundle.idle)

@@ -117,6 +117,8 @@ def save_with_layout(
     from safetensors.numpy import save
     from sklearn.utils.validation import check_is_fitted
 
+    from cutplane.estimators import NeuralFeatures
+
     pipeline = estimator if isinstance(estimator, Pipeline) else None
     if pipeline is not None:
         estimator = pipeline.steps[-1][1]
@@ -134,7 +136,8 @@ def save_with_layout(
         if pipeline is not None:
             preparation = describe_preparation(pipeline, tensors, table)
         content = Content(_document(estimator, kind, preparation), tensors)
-        _restored(content, _own_module(estimator))
+        features = getattr(estimator, "features", None)
+        _restored(content, None if isinstance(features, NeuralFeatures) else features)
     except (Malformed, UnicodeError) as error:
         raise ValueError(f"cannot save this {kind}: {error}") from None
     document = {"model": content.model, "sha256": content.digest()}
@@ -248,14 +251,6 @@ def _read(path: str | os.PathLike[str]) -> Content:
     return content
 
 
-def _own_module(estimator: Any) -> Any:
-    """Return the module of the user's that a tagger was fitted with, or None."""
-    from cutplane.estimators import NeuralFeatures
-
-    features = getattr(estimator, "features", None)
-    return None if isinstance(features, NeuralFeatures) else features
-
-
 def _restored(content: Content, features: Any) -> tuple[Any, TableLayout | None]:
     """Return the estimator or pipeline, and how its tables are read.
 
@@ -267,7 +262,12 @@ def _restored(content: Content, features: Any) -> tuple[Any, TableLayout | None]
     description: Description = of.description
     given = msgspec.structs.asdict(document.parameters)
     parameters = {name: python_value(value) for name, value in given.items()}
-    parameters["n_jobs"] = _threads_here(parameters["n_jobs"])
+    try:
+        n_threads = threads_of(parameters["n_jobs"])
+    except ValueError as error:
+        raise Malformed(str(error)) from None
+    if n_threads is not None:  # this machine decides, not the file alone
+        parameters["n_jobs"] = min(n_threads, default_threads())
     if description.reads is Reads.STRUCTURES:
         parameters["model"] = None  # until it is restored
     if description.reads is Reads.SEQUENCES:
@@ -299,15 +299,6 @@ def _restored(content: Content, features: Any) -> tuple[Any, TableLayout | None]
         return estimator, None
     pipeline = restored_pipeline(document.preparation, estimator, others)
     return pipeline, document.preparation.table
-
-
-def _threads_here(n_jobs: int | None) -> int | None:
-    """Return how many threads a model may use: this machine decides, not the file alone."""
-    try:
-        n_threads = threads_of(n_jobs)
-    except ValueError as error:
-        raise Malformed(str(error)) from None
-    return n_jobs if n_threads is None else min(n_threads, default_threads())
 
 
 def tensors_of(estimator: Any) -> dict[str, NDArray[Any]]:

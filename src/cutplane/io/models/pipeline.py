@@ -134,60 +134,95 @@ KINDS: dict[str, _Kind] = {
         _Kind(MissingIndicator, (), ("features_",)),
         _Kind(OneHotEncoder),
         _Kind(OrdinalEncoder),
+        _Kind(Pipeline),
+        _Kind(ColumnTransformer),
     )
 }
-"""The transformers that files keep, besides those that are made of others."""
+"""The transformers that files keep."""
 
-_NEVER_KEPT = {"n_jobs", "memory", "verbose"}
-
-
-def describe(transformer: Any, place: str, tensors: Tensors) -> Entry:
-    """Return the entry of a fitted transformer, and add its numbers to the tensors."""
-    kind = KINDS[type(transformer).__name__]
-    entry = described_parameters(transformer)
-    for name in (*kind.vectors, *kind.others):
-        value = getattr(transformer, name)
-        if value is not None:
-            tensors[f"{place}/{name}"] = np.ascontiguousarray(value).reshape(np.shape(value))
-    if isinstance(transformer, SimpleImputer):
-        _describe_imputer(transformer, entry, place, tensors)
-    elif isinstance(transformer, MissingIndicator):
-        entry.n_features = int(transformer.n_features_in_)
-    elif isinstance(transformer, OneHotEncoder | OrdinalEncoder):
-        _describe_encoder(transformer, entry)
-    return entry
+_NEVER_KEPT = {"n_jobs", "memory", "verbose", "transformers", "steps", "remainder"}
 
 
-def described_parameters(transformer: Any) -> Entry:
-    """Return an entry with what all transformers have."""
-    name = type(transformer).__name__
+def describe(transformer: Any, place: str, tensors: Tensors) -> Any:
+    """Return the entry of a fitted transformer, or its word; add its numbers to the tensors."""
+    if transformer is None or isinstance(transformer, str):
+        return transformer or "passthrough"
+    of = ColumnTransformer if type(transformer) is TableColumns else type(transformer)
+    kind = KINDS.get(of.__name__)
+    if kind is None or kind.of is not of:
+        known = ", ".join(KINDS)
+        raise TypeError(f"cannot save a {of.__name__} in a pipeline; only {known}")
     parameters = {}
     for parameter, value in transformer.get_params(deep=False).items():
-        if parameter not in _NEVER_KEPT and parameter not in ("transformers", "steps", "remainder"):
+        if parameter not in _NEVER_KEPT:
             try:
                 parameters[parameter] = _encoded(value)
             except TypeError:
                 raise TypeError(
-                    f"cannot save a {name} with {parameter}={value!r}: no plain value, and code is "
-                    "not kept"
+                    f"cannot save a {of.__name__} with {parameter}={value!r}: no plain value, and "
+                    "code is not kept"
                 ) from None
-    names = getattr(transformer, "feature_names_in_", None)
-    n_features = getattr(transformer, "n_features_in_", None)
-    output = vars(transformer).get("_sklearn_output_config", {}).get("transform")
-    return Entry(
-        kind=name,
-        parameters=parameters,
-        n_features=None if n_features is None else int(n_features),
-        feature_names=None if names is None else [str(name) for name in names],
-        output=output,
-    )
+    entry = Entry(of.__name__, parameters)
+    entry.output = vars(transformer).get("_sklearn_output_config", {}).get("transform")
+    for name in (*kind.vectors, *kind.others):
+        value = getattr(transformer, name)
+        if value is not None:
+            tensors[f"{place}/{name}"] = np.ascontiguousarray(value).reshape(np.shape(value))
+    if of is Pipeline:  # whose features are those of its first step
+        entry.parts = _described_parts(transformer.steps, place, tensors)
+        return entry
+    if (n_features := getattr(transformer, "n_features_in_", None)) is not None:
+        entry.n_features = int(n_features)
+    if (names := getattr(transformer, "feature_names_in_", None)) is not None:
+        entry.feature_names = [str(name) for name in names]
+    if of is SimpleImputer:
+        statistics = np.asarray(transformer.statistics_)
+        # Before scikit-learn 1.8 there is one of the two only.
+        fill_dtype = getattr(transformer, "_fill_dtype", transformer._fit_dtype)
+        entry.dtypes = [transformer._fit_dtype.name, fill_dtype.name]
+        if statistics.dtype.kind == "f":
+            tensors[f"{place}/statistics_"] = statistics
+        else:
+            fills = [np.array([each], dtype=object) for each in statistics.tolist()]
+            entry.levels = [*map(Levels.of, fills)]
+        if transformer.indicator_ is not None:
+            entry.indicator = describe(transformer.indicator_, f"{place}/indicator", tensors)
+    elif of in (OneHotEncoder, OrdinalEncoder):
+        entry.levels = [Levels.of(np.asarray(levels)) for levels in transformer.categories_]
+        if transformer._infrequent_enabled:
+            if of is OrdinalEncoder:
+                raise TypeError("cannot save an OrdinalEncoder that groups rare levels")
+            entry.rare = [
+                None if rare is None else rare.tolist() for rare in transformer._infrequent_indices
+            ]
+    elif of is ColumnTransformer:
+        entry.sparse = bool(transformer.sparse_output_)
+        entry.parts = [
+            # Of no columns a transformer was not fitted.
+            Part(name, describe(of if plain != [] else "drop", f"{place}/{name}", tensors), plain)
+            for name, of, columns in transformer.transformers_
+            for plain in [_plain_columns(columns)]
+        ]
+    return entry
 
 
-def restore(entry: Entry, place: str, tensors: Tensors) -> Any:
+def restore(entry: Any, place: str, tensors: Tensors) -> Any:
     """Return the transformer of an entry; its numbers are taken out of the tensors."""
+    if isinstance(entry, str):
+        return entry
     kind = KINDS.get(entry.kind)
     if kind is None:
         raise Malformed(f"unknown transformer {entry.kind[:40]!r}")
+    if kind.of is Pipeline:
+        steps = _restored_parts(entry.parts or [], place, tensors)
+        if not steps:
+            raise Malformed("a pipeline without steps")
+        _require_different([name for name, _ in steps])
+        pipeline = with_parameters(Pipeline, entry, steps=steps)
+        _width_after(steps)
+        return pipeline
+    if kind.of is ColumnTransformer:
+        return _restored_columns(entry, place, tensors)
     transformer = with_parameters(kind.of, entry)
     for name in kind.vectors:
         vector = tensors.pop(f"{place}/{name}", None)
@@ -202,11 +237,17 @@ def restore(entry: Entry, place: str, tensors: Tensors) -> Any:
         if found is None or found.ndim > 1 or found.dtype.kind not in "iuf":
             raise Malformed(f"{name} of a {entry.kind} is missing, or no number")
         setattr(transformer, name, found if found.ndim else found[()])
-    if isinstance(transformer, SimpleImputer):
+    if kind.of is SimpleImputer:
         _restore_imputer(transformer, entry, place, tensors)
-    elif isinstance(transformer, MissingIndicator):
-        _restore_indicator(transformer)
-    elif isinstance(transformer, OneHotEncoder | OrdinalEncoder):
+    elif kind.of is MissingIndicator:
+        features, n_features = transformer.features_, entry.n_features or 0
+        if features.ndim != 1 or features.dtype.kind not in "iu":
+            raise Malformed("features of an indicator are no whole numbers")
+        if len(features) and not (features.min() >= 0 and features.max() < n_features):
+            raise Malformed("features of an indicator are out of range")
+        # As an imputer makes it, which alone has one.
+        transformer._n_features, transformer._precomputed = n_features, True
+    elif kind.of in (OneHotEncoder, OrdinalEncoder):
         _restore_encoder(transformer, entry)
     return transformer
 
@@ -269,19 +310,6 @@ def _decoded(value: Any) -> Any:
     raise Malformed("a parameter of a transformer is no plain value")
 
 
-def _describe_imputer(imputer: Any, entry: Entry, place: str, tensors: Tensors) -> None:
-    statistics = np.asarray(imputer.statistics_)
-    # Before scikit-learn 1.8 there is one of the two only.
-    fill_dtype = getattr(imputer, "_fill_dtype", imputer._fit_dtype)
-    entry.dtypes = [imputer._fit_dtype.name, fill_dtype.name]
-    if statistics.dtype.kind == "f":
-        tensors[f"{place}/statistics_"] = statistics
-    else:
-        entry.levels = [Levels.of(np.array([each], dtype=object)) for each in statistics.tolist()]
-    if imputer.indicator_ is not None:
-        entry.indicator = describe(imputer.indicator_, f"{place}/indicator", tensors)
-
-
 def _restore_imputer(imputer: Any, entry: Entry, place: str, tensors: Tensors) -> None:
     statistics = tensors.pop(f"{place}/statistics_", None)
     if statistics is None and entry.levels is not None:
@@ -307,26 +335,6 @@ def _restore_imputer(imputer: Any, entry: Entry, place: str, tensors: Tensors) -
         raise Malformed("an imputer's indicator is missing, or not asked for")
 
 
-def _restore_indicator(indicator: Any) -> None:
-    features, n_features = indicator.features_, indicator.n_features_in_
-    if features.ndim != 1 or features.dtype.kind not in "iu":
-        raise Malformed("features of an indicator are no whole numbers")
-    if len(features) and not (features.min() >= 0 and features.max() < n_features):
-        raise Malformed("features of an indicator are out of range")
-    # As an imputer makes it, which alone has one.
-    indicator._n_features, indicator._precomputed = n_features, True
-
-
-def _describe_encoder(encoder: Any, entry: Entry) -> None:
-    entry.levels = [Levels.of(np.asarray(levels)) for levels in encoder.categories_]
-    if encoder._infrequent_enabled:
-        if isinstance(encoder, OrdinalEncoder):
-            raise TypeError("cannot save an OrdinalEncoder that groups rare levels")
-        entry.rare = [
-            None if rare is None else rare.tolist() for rare in encoder._infrequent_indices
-        ]
-
-
 def _restore_encoder(encoder: Any, entry: Entry) -> None:
     if entry.levels is None or len(entry.levels) != entry.n_features:
         raise Malformed(f"levels are not there for each of {entry.n_features} columns")
@@ -339,7 +347,20 @@ def _restore_encoder(encoder: Any, entry: Entry) -> None:
             if levels.nan is not None
         }
     elif encoder._infrequent_enabled:
-        _group_rare(encoder, entry.rare or [])
+        # The frequent levels first, and one for all others.
+        if len(entry.rare or []) != len(encoder.categories_):
+            raise Malformed("rare levels are not there for each column")
+        encoder._infrequent_indices, encoder._default_to_infrequent_mappings = [], []
+        for levels, places in zip(encoder.categories_, entry.rare or [], strict=True):
+            indices = mapping = None
+            if places is not None:
+                if not places or sorted(set(places)) != places or places[-1] >= len(levels):
+                    raise Malformed("places of rare levels are wrong")
+                indices = np.array(places, dtype=np.int64)
+                mapping = np.cumsum(~np.isin(np.arange(len(levels)), indices)) - 1
+                mapping[indices] = len(levels) - len(places)
+            encoder._infrequent_indices.append(indices)
+            encoder._default_to_infrequent_mappings.append(mapping)
     elif entry.rare is not None:
         raise Malformed("rare levels of an encoder that groups none")
     if isinstance(encoder, OneHotEncoder):
@@ -350,30 +371,8 @@ def _restore_encoder(encoder: Any, entry: Entry) -> None:
             raise Malformed(f"levels that are dropped: {error}") from None
 
 
-def _group_rare(encoder: Any, rare: list[list[int] | None]) -> None:
-    """Set what an encoder with rare levels knows: the frequent ones first, one for all others."""
-    if len(rare) != len(encoder.categories_):
-        raise Malformed("rare levels are not there for each column")
-    encoder._infrequent_indices, encoder._default_to_infrequent_mappings = [], []
-    for levels, places in zip(encoder.categories_, rare, strict=True):
-        if places is None:
-            encoder._infrequent_indices.append(None)
-            encoder._default_to_infrequent_mappings.append(None)
-            continue
-        is_rare = np.zeros(len(levels), dtype=bool)
-        if not places or sorted(set(places)) != places or places[-1] >= len(levels):
-            raise Malformed("places of rare levels are wrong")
-        is_rare[places] = True
-        mapping = np.cumsum(~is_rare) - 1
-        mapping[is_rare] = len(levels) - len(places)
-        encoder._infrequent_indices.append(np.array(places, dtype=np.int64))
-        encoder._default_to_infrequent_mappings.append(mapping)
-
-
 PLACE = "preparation"
 """What the names of the tensors begin with."""
-
-_MADE_OF_OTHERS = {of.__name__: of for of in (Pipeline, ColumnTransformer)}
 
 
 class Preparation(Struct, forbid_unknown_fields=True):
@@ -407,7 +406,7 @@ def restored_pipeline(preparation: Preparation, estimator: Any, tensors: Tensors
     if steps and preparation.table is not None and _is_of_tables(steps[0][1]):
         steps[0] = steps[0][0], TableColumns.of(steps[0][1], preparation.table)
     pipeline = Pipeline([*steps, (preparation.model, estimator)])
-    n_outputs = _check_widths([transformer for _, transformer in steps])
+    n_outputs = _width_after(steps)
     if n_outputs not in (None, estimator.n_features_in_):
         raise Malformed(f"{n_outputs} features for a model of {estimator.n_features_in_}")
     return pipeline
@@ -421,35 +420,8 @@ def _is_of_tables(transformer: Any) -> bool:
     )
 
 
-def _described(transformer: Any, place: str, tensors: Tensors) -> Any:
-    if transformer is None or isinstance(transformer, str):
-        return transformer or "passthrough"
-    kind = KINDS.get(type(transformer).__name__)
-    if kind is not None and type(transformer) is kind.of:
-        return describe(transformer, place, tensors)
-    of_tables = type(transformer) is TableColumns
-    name = ColumnTransformer.__name__ if of_tables else type(transformer).__name__
-    if not of_tables and type(transformer) is not _MADE_OF_OTHERS.get(name):
-        known = ", ".join([*KINDS, *_MADE_OF_OTHERS])
-        raise TypeError(f"cannot save a {name} in a pipeline; only {known}")
-    entry = described_parameters(transformer)
-    entry.kind = name
-    if isinstance(transformer, Pipeline):
-        entry.n_features = entry.feature_names = None  # those of its first step
-        entry.parts = _described_parts(transformer.steps, place, tensors)
-        return entry
-    entry.sparse = bool(transformer.sparse_output_)
-    entry.parts = [
-        # Of no columns a transformer was not fitted.
-        Part(name, _described(of if plain != [] else "drop", f"{place}/{name}", tensors), plain)
-        for name, of, columns in transformer.transformers_
-        for plain in [_plain_columns(columns)]
-    ]
-    return entry
-
-
 def _described_parts(steps: Sequence[Any], place: str, tensors: Tensors) -> list[Part]:
-    return [Part(name, _described(of, f"{place}/{name}", tensors)) for name, of in steps]
+    return [Part(name, describe(of, f"{place}/{name}", tensors)) for name, of in steps]
 
 
 def _plain_columns(columns: Any) -> Any:
@@ -462,28 +434,12 @@ def _plain_columns(columns: Any) -> Any:
     return listed
 
 
-def _restored(entry: Any, place: str, tensors: Tensors) -> Any:
-    if isinstance(entry, str):
-        return entry
-    if entry.kind == "Pipeline":
-        steps = _restored_parts(entry.parts or [], place, tensors)
-        if not steps:
-            raise Malformed("a pipeline without steps")
-        _require_different([name for name, _ in steps])
-        pipeline = with_parameters(Pipeline, entry, steps=steps)
-        _check_widths([transformer for _, transformer in steps])
-        return pipeline
-    if entry.kind == "ColumnTransformer":
-        return _restored_columns(entry, place, tensors)
-    return restore(entry, place, tensors)
-
-
 def _restored_parts(parts: list[Part], place: str, tensors: Tensors) -> list[tuple[str, Any]]:
     for part in parts:
         if part.columns is not None or part.transformer == "drop":
             raise Malformed("a step of a pipeline that takes columns, or drops them")
     return [
-        (part.name, _restored(part.transformer, f"{place}/{part.name}", tensors)) for part in parts
+        (part.name, restore(part.transformer, f"{place}/{part.name}", tensors)) for part in parts
     ]
 
 
@@ -494,7 +450,7 @@ def _restored_columns(entry: Entry, place: str, tensors: Tensors) -> Any:
         raise Malformed("a ColumnTransformer without columns")
     _require_different([part.name for part in parts])
     fitted = [
-        (part.name, _restored(part.transformer, f"{place}/{part.name}", tensors), part.columns)
+        (part.name, restore(part.transformer, f"{place}/{part.name}", tensors), part.columns)
         for part in parts
     ]
     rest = fitted[-1] if fitted[-1][0] == "remainder" else ("remainder", "drop", [])
@@ -532,10 +488,10 @@ def _indices(columns: Any, entry: Entry) -> list[int]:
     return found
 
 
-def _check_widths(transformers: Sequence[Any]) -> int | None:
+def _width_after(steps: Sequence[tuple[str, Any]]) -> int | None:
     """Return how many features come out of steps, if known; refuse those that do not fit."""
     width: int | None = None
-    for transformer in transformers:
+    for _, transformer in steps:
         width = _width(transformer, width)
     return width
 

@@ -41,6 +41,7 @@ from cutplane.losses import (
 )
 from cutplane.metrics.measures import d2_of_quantiles
 from cutplane.risks import ScoredRisk
+from cutplane.risks.scored import ScoredPoint
 
 _Count = Annotated[int, Meta(ge=1, le=2**63 - 1)]
 
@@ -273,7 +274,8 @@ class MultilabelClassifier(ClassifierMixin, LinearModel):
         return relevant[:, 1:] if len(self.classes_) == 2 else relevant
 
     def _symptom(self, flat: Sequence[bool], result: Result) -> str | None:
-        scores: Any = result.point.scores  # type: ignore[attr-defined]
+        assert isinstance(result.point, ScoredPoint)
+        scores = result.point.scores
         if self.multilabel_ and scores.ndim == 2 and not all(flat) and not (scores > 0.0).any():
             return "the best model predicts no label for any training example"
         return flat_symptom(flat, result, "labels")

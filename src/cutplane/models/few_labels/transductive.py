@@ -40,24 +40,23 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.products import dot
-from cutplane.core.certificate import Certificate, Result
+from cutplane.core.certificate import Result
 from cutplane.core.interrupts import interrupted_so_far
+from cutplane.core.protocols import facts_at
 from cutplane.core.solver import AnySolver
 from cutplane.core.state import Problem
 from cutplane.data import CenteredScore, Rows
 from cutplane.estimators.callbacks import Attributes
 from cutplane.estimators.classifier import ClassScores, n_rows, require_two_classes
-from cutplane.estimators.description import Description, Layout, Targets, l2_of
+from cutplane.estimators.description import Description, Layout, Targets, lam_of
 from cutplane.estimators.estimator import estimator
 from cutplane.estimators.fit import Examples, Plan, share_of_time, solve
 from cutplane.estimators.linear import LinearModel, flat_symptom
-from cutplane.losses import UNLABELED, Hinge
+from cutplane.losses import UNLABELED, Hinge, Loss
+from cutplane.regularizers import L2
 from cutplane.risks import ScoredRisk
 from cutplane.solvers.automatic import automatic
 from cutplane.solvers.registry import FOR_OTHERS, METHODS
-
-# How many standard errors of the share of a class the predictions may be off.
-_ERRORS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +65,7 @@ class LabeledMachine:
 
     Attributes
     ----------
-    w, intercept, certificate
+    found : Result
         The machine.
     share, n_labeled : float
         The share of the second class among the labeled examples, and how many they are.
@@ -76,9 +75,8 @@ class LabeledMachine:
         Weights of the unlabeled examples, zero for the labeled ones.
     """
 
-    w: Vector
+    found: Result
     intercept: float
-    certificate: Certificate
     share: float
     n_labeled: float
     before: float
@@ -89,11 +87,10 @@ class LabeledMachine:
         cls, found: Result, rows: Rows, y: Vector, weights: Vector, free: Vector
     ) -> LabeledMachine:
         """Return the machine that a run has found for labels -1 and 1."""
-        point: Any = found.point  # as in a fit of its own
-        intercept, n_labeled = float(point.intercept), float(weights.sum())
+        intercept, n_labeled = float(facts_at(found.point).intercept), float(weights.sum())
         share = float(weights[y > 0.0].sum()) / n_labeled
         before = _share(rows.scores(found.w) + intercept, free)
-        return cls(found.w, intercept, found.certificate, share, n_labeled, before, free)
+        return cls(found, intercept, share, n_labeled, before, free)
 
     def is_contradicted_by(self, scores: Vector) -> bool:
         """Say whether these scores predict a share that the labels speak against."""
@@ -102,7 +99,7 @@ class LabeledMachine:
         guess = (self.share * self.n_labeled + 1.0) / n
         error = math.sqrt(guess * (1.0 - guess) / n)
         far = abs(_share(scores, self.free) - self.share)
-        return far > max(_ERRORS * error, abs(self.before - self.share))
+        return far > max(2.0 * error, abs(self.before - self.share))
 
 
 def _share(scores: Vector, weights: Vector) -> float:
@@ -121,9 +118,6 @@ def is_unlabeled(labels: NDArray[Any], mark: Any) -> NDArray[np.bool_]:
 
 
 _log = logging.getLogger("cutplane")
-
-# By how much gamma grows from one step to the next.
-_GROWTH = 3.0
 
 
 def _or_automatic(name: str, problem: Problem) -> AnySolver:
@@ -206,7 +200,7 @@ class TransductiveClassifier(ClassifierMixin, ClassScores, LinearModel):
     )
 
     gamma: float = field(default=1.0, kw_only=False)
-    loss: Any = "hat"
+    loss: str | Loss = "hat"
     plateau: float = 0.3
     gamma_steps: int = 1
     unlabeled: Any = -1
@@ -274,7 +268,7 @@ class TransductiveClassifier(ClassifierMixin, ClassScores, LinearModel):
         classes = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
         free = ~known & (weights > 0.0)
         rows = self._rows(examples.X)
-        regularizer = l2_of(self.lam, self.C, float(weights[known].sum()))
+        regularizer = L2(lam_of(self.lam, self.C, float(weights[known].sum())))
         targets = [np.where(labels == positive, 1.0, -1.0) for positive in classes]
         supervised = [
             ScoredRisk(
@@ -293,24 +287,18 @@ class TransductiveClassifier(ClassifierMixin, ClassScores, LinearModel):
         if self.gamma == 0.0 or not free.any():
             return plan
         begins = [self._supervised(plan, k) for k in range(len(classes))]
-        mean, constants = np.zeros(rows.shape[1]), np.zeros(len(classes))
+        mean, constants = np.zeros(rows.shape[1]), list[float]()
+        weights_of_free = np.where(free, weights, 0.0)
         if self.fit_intercept:
-            mean = rows.pullback(np.where(free, weights, 0.0) / weights[free].sum())
-            constants = np.array(
-                [
-                    self._mean_score(y[known], weights[known], found, mean, len(classes))
-                    for y, found in zip(targets, begins, strict=True)
-                ]
-            )
-        self._centers = mean, constants
-        self._machines = [
-            LabeledMachine.of(found, rows, y[known], weights[known], np.where(free, weights, 0.0))
-            for y, found in zip(targets, begins, strict=True)
-        ]
+            mean = rows.pullback(weights_of_free / weights[free].sum())
         loss = self.loss_function()
         parts = []
-        for y, constant in zip(targets, constants.tolist(), strict=True):
+        for y, found in zip(targets, begins, strict=True):
+            machine = LabeledMachine.of(found, rows, y[known], weights[known], weights_of_free)
+            constant = self._mean_score(machine, mean, len(classes)) if self.fit_intercept else 0.0
             scores = CenteredScore(rows, mean, constant)
+            self._machines.append(machine)
+            constants.append(constant)
             parts.append(
                 [
                     ScoredRisk(
@@ -319,6 +307,7 @@ class TransductiveClassifier(ClassifierMixin, ClassScores, LinearModel):
                     for which, of in ((known, Hinge()), (free, loss))
                 ]
             )
+        self._centers = mean, np.array(constants)
         previous = plan.starts or [None] * len(classes)
         plan = replace(
             plan,
@@ -339,7 +328,7 @@ class TransductiveClassifier(ClassifierMixin, ClassScores, LinearModel):
         assert plan.starts is not None
         starts, evaluations, n_steps = [*plan.starts], plan.evaluations, self.gamma_steps
         for step in range(1, n_steps):
-            gamma = self.gamma * _GROWTH ** (step - n_steps)
+            gamma = self.gamma * 3.0 ** (step - n_steps)
             for k, (labeled, unlabeled) in enumerate(parts):
                 problem = Problem(labeled + gamma * unlabeled, plan.regularizer)
                 n_left = (n_steps - step + 1) * len(parts) - k
@@ -367,9 +356,9 @@ class TransductiveClassifier(ClassifierMixin, ClassScores, LinearModel):
         for k, machine in enumerate(machines):
             if machine.is_contradicted_by(scores[:, k]):
                 self.contradicted_[k] = True
-                self.coef_[k], self.intercept_[k] = machine.w, machine.intercept
-                certificates[k] = machine.certificate
-                _log.info("the unlabeled examples contradict the labels: %s", machine.certificate)
+                self.coef_[k], self.intercept_[k] = machine.found.w, machine.intercept
+                certificates[k] = machine.found.certificate
+                _log.info("the unlabeled examples contradict the labels: %s", certificates[k])
         self.certificate_ = certificates if len(machines) > 1 else certificates[0]
 
     def _supervised(self, plan: Plan, k: int) -> Result:
@@ -385,15 +374,12 @@ class TransductiveClassifier(ClassifierMixin, ClassScores, LinearModel):
             part=os.path.join("labeled", f"problem-{k}"),
         )
 
-    def _mean_score(
-        self, y: Vector, weights: Vector, start: Result, mean: Vector, n_problems: int
-    ) -> float:
+    def _mean_score(self, machine: LabeledMachine, mean: Vector, n_problems: int) -> float:
         """Return at what the mean score of the unlabeled examples is held."""
         if self.balance == "start":
-            point: Any = start.point
-            return dot(mean, start.w) + float(point.intercept)
+            return dot(mean, machine.found.w) + machine.intercept
         if self.balance == "labels":
-            share = float(weights[y > 0.0].sum() / weights.sum())
+            share = machine.share
         else:
             try:
                 share = float(self.balance)

@@ -21,12 +21,12 @@ its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import combinations_with_replacement
 from math import comb, factorial, prod
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -263,6 +263,8 @@ _ROWS = 512
 # Columns that a thread computes of some rows at a time.
 _COLUMNS = 2048
 
+T = TypeVar("T")
+
 # Entries of a symmetric matrix may differ by this share of the largest.
 _SYMMETRIC = 1e-6
 # Eigenvalues below this share of the largest one, with a minus sign, are no rounding.
@@ -314,38 +316,58 @@ def kernel_matrix(
     if kernel.name == "precomputed":
         matrix = copied(X, dtype)
     else:
-        matrix = _computed(kernel, X, dtype, n_threads)
+        matrix = computed(kernel, X, dtype, n_threads=n_threads)
     if not kernel.proven:
         _require_semidefinite(matrix)
     return matrix
 
 
-def in_double(kernel: Kernel, X: Any, *, n_threads: int | None = None) -> Matrix:
-    """Return the kernel of all pairs of examples in float64, however many they are."""
-    return _computed(kernel, X, np.float64, n_threads)
-
-
-def _computed(kernel: Kernel, X: Any, dtype: Any, n_threads: int | None) -> NDArray[Any]:
+def computed(kernel: Kernel, X: Any, dtype: Any, *, n_threads: int | None) -> NDArray[Any]:
+    """Return the kernel of all pairs of examples in a type, however many they are."""
     m = X.shape[0]
     matrix = np.empty((m, m), dtype)
-    n_workers = default_threads() if n_threads is None else n_threads
-    compute(kernel, prepared(kernel, X, matrix.nbytes), matrix, n_workers)
+    compute(kernel, prepared(kernel, X, matrix.nbytes), matrix, n_threads)
     return matrix
 
 
+def _shared(
+    task: Callable[[T], None], parts: Sequence[T], kernel: Kernel, n_threads: int | None
+) -> None:
+    """Do a task for each part, in several threads, each with a BLAS of one thread.
+
+    One thread does them all if the kernel is a function of the user's, who may not expect threads.
+    """
+
+    def run(first: int, last: int) -> None:
+        for part in parts[first:last]:
+            task(part)
+
+    if kernel.function is not None:
+        run(0, len(parts))
+        return
+    with one_blas_thread():
+        run_blocks(run, len(parts), n_threads=n_threads or default_threads())
+
+
+def _slices(n: int, size: int = _ROWS) -> list[slice]:
+    return [slice(begin, begin + size) for begin in range(0, n, size)]
+
+
 def transformed(
-    kernel: Kernel, base: NDArray[Any], rows: Any, columns: Any, *, n_threads: int | None = None
+    kernel: Kernel,
+    base: NDArray[Any],
+    rows: NDArray[np.intp],
+    columns: NDArray[np.intp],
+    *,
+    n_threads: int | None = None,
 ) -> NDArray[Any]:
     """Return the kernel of some rows and columns of the matrix of its `Kernel.base`."""
     out = np.empty((len(rows), len(columns)), dtype=base.dtype)
-    starts = range(0, len(rows), _ROWS)
 
-    def run(first: int, last: int) -> None:
-        for i in starts[first:last]:
-            part = slice(i, i + _ROWS)
-            out[part] = kernel.of_base(base[np.ix_(rows[part], columns)])
+    def fill(part: slice) -> None:
+        out[part] = kernel.of_base(base[np.ix_(rows[part], columns)])
 
-    run_blocks(run, len(starts), n_threads=default_threads() if n_threads is None else n_threads)
+    _shared(fill, _slices(len(rows)), kernel, n_threads)
     return out
 
 
@@ -364,61 +386,49 @@ def compute(
     kernel: Kernel,
     X: Any,
     out: NDArray[Any],
-    n_threads: int,
+    n_threads: int | None,
     places: NDArray[np.intp] | None = None,
 ) -> None:
     """Write the kernel of all pairs of examples; with ``places``, of those alone.
 
     It is left, by `OutOfTime`, when the step of the run should end.
     """
-    starts = range(0, len(out) if places is None else len(places), _ROWS)
-    pairs = [(i, j) for i in starts for j in starts if j >= i]
+    slices = _slices(len(out) if places is None else len(places))
+    blocks = slices if places is None else [places[block] for block in slices]
     require_time = deadline()
 
-    def run(first: int, last: int) -> None:
-        for i, j in pairs[first:last]:
-            require_time()
-            rows, columns = _block(places, i), _block(places, j)
-            block = _finite(kernel.between(X[rows], X[columns], out.dtype))
-            if i == j:
-                if not kernel.proven:
-                    _require_symmetric(block, block.T)
-                block = np.triu(block) + np.triu(block, 1).T
-            _write(out, rows, columns, block)
-            if i != j:
-                _write(out, columns, rows, block.T)
+    def at(rows: slice | NDArray[np.intp], columns: slice | NDArray[np.intp]) -> tuple[Any, ...]:
+        if isinstance(rows, slice) or isinstance(columns, slice):
+            return rows, columns
+        return np.ix_(rows, columns)
 
-    if kernel.function is not None:  # of the user's, who may not expect threads
-        run(0, len(pairs))
-        return
-    with one_blas_thread():
-        run_blocks(run, len(pairs), n_threads=n_threads)
+    def fill(pair: tuple[int, int]) -> None:
+        require_time()
+        rows, columns = (blocks[number] for number in pair)
+        block = _finite(kernel.between(X[rows], X[columns], out.dtype))
+        if rows is columns:
+            if not kernel.proven:
+                _require_symmetric(block, block.T)
+            block = np.triu(block) + np.triu(block, 1).T
+        else:
+            out[at(columns, rows)] = block.T
+        out[at(rows, columns)] = block
 
-
-def _block(places: NDArray[np.intp] | None, start: int) -> Any:
-    rows = slice(start, start + _ROWS)
-    return rows if places is None else places[rows]
-
-
-def _write(out: NDArray[Any], rows: Any, columns: Any, block: NDArray[Any]) -> None:
-    out[(rows, columns) if isinstance(rows, slice) else np.ix_(rows, columns)] = block
+    pairs = [*combinations_with_replacement(range(len(blocks)), 2)]
+    _shared(fill, pairs, kernel, n_threads)
 
 
 def compute_rows(
     kernel: Kernel, X: Any, rows: NDArray[np.intp], out: NDArray[Any], n_threads: int
 ) -> None:
     """Write the kernel of some examples with all of them, into the rows of these."""
-    given, starts = X[rows], range(0, len(out), _COLUMNS)
-    require_time = deadline()
+    given, require_time = X[rows], deadline()
 
-    def run(first: int, last: int) -> None:
-        for j in starts[first:last]:
-            require_time()
-            columns = slice(j, j + _COLUMNS)
-            out[rows, columns] = _finite(kernel.between(given, X[columns], out.dtype))
+    def fill(columns: slice) -> None:
+        require_time()
+        out[rows, columns] = _finite(kernel.between(given, X[columns], out.dtype))
 
-    with one_blas_thread():
-        run_blocks(run, len(starts), n_threads=n_threads)
+    _shared(fill, _slices(len(out), _COLUMNS), kernel, n_threads)
 
 
 def _finite(block: NDArray[Any]) -> NDArray[Any]:
@@ -432,25 +442,15 @@ def products_with(
 ) -> Matrix:
     """Return ``k(A, B) coef'`` without keeping the kernel: a row an example of ``A``."""
     out = np.zeros((A.shape[0], len(coef)))
-    starts = range(0, A.shape[0], _ROWS)
 
-    def run(first: int, last: int) -> None:
-        for i in starts[first:last]:
-            rows = slice(i, i + _ROWS)
-            for j in range(0, B.shape[0], _COLUMNS):
-                part = slice(j, j + _COLUMNS)
-                pair = A[rows], B[part]
-                if kernel.name == "rbf":
-                    pair = around_zero(*pair)
-                out[rows] += kernel.between(*pair) @ coef[:, part].T
+    def add(rows: slice) -> None:
+        for part in _slices(B.shape[0], _COLUMNS):
+            pair = A[rows], B[part]
+            if kernel.name == "rbf":
+                pair = around_zero(*pair)
+            out[rows] += kernel.between(*pair) @ coef[:, part].T
 
-    if kernel.function is not None:
-        run(0, len(starts))
-        return out
-    with one_blas_thread():
-        run_blocks(
-            run, len(starts), n_threads=default_threads() if n_threads is None else n_threads
-        )
+    _shared(add, _slices(len(out)), kernel, n_threads)
     return out
 
 
@@ -462,13 +462,11 @@ def copied(X: Any, dtype: Any = np.float64) -> NDArray[Any]:
         raise ValueError(
             f"kernel='precomputed' needs the square matrix of all examples, got the shape {X.shape}"
         )
-    for i in range(0, m, _ROWS):
-        for j in range(i, m, _ROWS):
-            rows, columns = slice(i, i + _ROWS), slice(j, j + _ROWS)
-            block = np.asarray(X[rows, columns], dtype=np.float64)
-            _require_symmetric(block, np.asarray(X[columns, rows], dtype=np.float64).T)
-            out[columns, rows] = block.T
-            out[rows, columns] = np.triu(block) + np.triu(block, 1).T if i == j else block
+    for rows, columns in combinations_with_replacement(_slices(m), 2):
+        block = _double(X[rows, columns])
+        _require_symmetric(block, _double(X[columns, rows]).T)
+        out[columns, rows] = block.T
+        out[rows, columns] = np.triu(block) + np.triu(block, 1).T if rows is columns else block
     return out
 
 

@@ -23,13 +23,13 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cutplane.compute.arrays import Matrix, Vector
-from cutplane.core.protocols import Regularizer
 from cutplane.data import ordered_scores
 from cutplane.estimators.callbacks import Attributes
 from cutplane.estimators.classifier import (
     ClassScores,
     class_weights,
     n_rows,
+    one_against_rest,
     predict_log_proba,
     require_two_classes,
     with_probabilities,
@@ -44,7 +44,7 @@ from cutplane.estimators.description import (
     look_up,
     threads_of,
 )
-from cutplane.estimators.estimator import by_parts, estimator
+from cutplane.estimators.estimator import by_parts, estimator, of_problems
 from cutplane.estimators.fit import Examples, Plan, fit_plan
 from cutplane.estimators.linear import FLOATS, LinearModel
 from cutplane.estimators.regressor import NumberScores
@@ -54,6 +54,7 @@ from cutplane.losses import (
     NU_REGRESSION,
     REGRESSION,
     Logistic,
+    Loss,
     NuHinge,
 )
 from cutplane.models.gram.functions import KERNELS, Kernel, products_with
@@ -271,7 +272,7 @@ class KernelModel(LinearModel):
             advice="try a smaller lam, or another gamma",
         )
 
-    def _regularizer(self, lam: float, n_parameters: int) -> Regularizer:
+    def _regularizer(self, lam: float, n_parameters: int) -> KernelNorm:
         return KernelNorm(lam)
 
     def _turned(self, attributes: Attributes) -> Attributes:
@@ -396,7 +397,7 @@ class KernelClassifier(ClassifierMixin, ClassScores, KernelModel):
         saved=SAVED | {"prior_scale_": (Positive | None, None)},
     )
 
-    loss: Any = field(default="hinge", kw_only=False)
+    loss: str | Loss = field(default="hinge", kw_only=False)
     class_weight: Any = None
     posterior: bool = False
     smoothing: float = 0.5
@@ -443,10 +444,11 @@ class KernelClassifier(ClassifierMixin, ClassScores, KernelModel):
         self._curvatures = weights * share * (1.0 - share)
         total = float(weights.sum())
         self._posteriors = self._made_posteriors(matrix, 1.0 / (self.lam_ * total))
-        listed = self.certificate_ if isinstance(self.certificate_, list) else [self.certificate_]
         likelihoods = [
-            -total * certificate.objective - posterior.half_log_determinant
-            for certificate, posterior in zip(listed, self._posteriors, strict=True)
+            -total * certificate.objective - float(np.log(posterior.factor.diagonal()).sum())
+            for certificate, posterior in zip(
+                of_problems(self, "certificate_"), self._posteriors, strict=True
+            )
         ]
         several = len(likelihoods) > 1
         self.log_marginal_likelihood_ = np.array(likelihoods) if several else likelihoods[0]
@@ -491,15 +493,6 @@ class KernelClassifier(ClassifierMixin, ClassScores, KernelModel):
         """Return the targets of each problem: one for two classes, else each against the rest."""
         classes = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
         return [np.where(y == positive, 1.0, -1.0) for positive in classes]
-
-
-def one_against_rest(probability: Any) -> Any:
-    """Return probabilities of all classes: those of two, or of each against the rest, scaled."""
-    if probability.shape[1] == 1:
-        return np.hstack([1.0 - probability, probability])
-    total = probability.sum(axis=1, keepdims=True)
-    equal = np.full_like(probability, 1.0 / probability.shape[1])
-    return np.divide(probability, total, out=equal, where=total > 0.0)
 
 
 @estimator
@@ -547,7 +540,7 @@ class KernelRegressor(NumberScores, KernelModel):
         losses=REGRESSION | NU_REGRESSION,
     )
 
-    loss: Any = field(default="squared", kw_only=False)
+    loss: str | Loss = field(default="squared", kw_only=False)
     quantile: float = 0.5
     delta: float = 1.35
     epsilon: float = 0.1

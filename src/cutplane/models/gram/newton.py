@@ -35,19 +35,19 @@ Probabilities are means of the logistic function over a normal distribution.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
 import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.special import expit, ndtr
 
 from cutplane.compute.arrays import Matrix, Vector
-from cutplane.compute.pace import hurried
-from cutplane.compute.products import dot
+from cutplane.compute.products import conjugate_gradients, dot
 from cutplane.core.policies.bmrm import best_step
 from cutplane.core.protocols import Plane
-from cutplane.core.solver import Solver, Step, need_of
+from cutplane.core.solver import Need, Solver, Step
 from cutplane.core.state import Run
 from cutplane.models.gram.functions import one_blas_thread
 from cutplane.models.gram.risk import KernelRisk
@@ -56,11 +56,9 @@ from cutplane.solvers.bundle import checked_planes
 from cutplane.solvers.dual_ascent import balanced
 from cutplane.solvers.needs import CURVATURES, loss_with
 
-SPANS_EXAMPLES = need_of("risk", KernelRisk, "functions in the span of the examples, a kernel")
+SPANS_EXAMPLES = Need("risk", KernelRisk, "functions in the span of the examples, a kernel")
 
 _EPS = float(np.finfo(np.float64).eps)
-# What is added to the diagonal grows by this factor, if it was not enough.
-_MORE = 10.0
 
 
 def lower_factor(matrix: Matrix) -> Matrix:
@@ -81,22 +79,9 @@ def lower_factor(matrix: Matrix) -> Matrix:
             except LinAlgError:
                 if not added < largest:  # so much is no rounding
                     raise
-            more = max(_MORE * added, len(matrix) * _EPS * largest)
+            more = max(10.0 * added, len(matrix) * _EPS * largest)
             matrix[diagonal] += more - added
             added = more
-
-
-# Up to so many examples with curvature the system is solved by factors.
-_DIRECT = 2048
-
-# Conjugate gradients end at this share of the right-hand side, or of what the gap calls for.
-_ROUGH, _EXACT = 0.1, 1e-10
-# But at no more than this share of the right-hand side: two solutions make the step, whose errors
-# would make it no descent.
-_LOOSEST = 1e-3
-# Examples with less curvature than this share of that of the regularizer have none.
-_STRAIGHT = 1e-6
-_MOST_PRODUCTS = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +110,7 @@ class KernelNewtonSteps(Solver[None]):
             scores,
             loss.slopes(risk.y, scores, risk.weights),
             loss.known_curvatures(risk.y, scores, risk.weights),
-            accuracy=_ROUGH * share,
+            accuracy=0.1 * share,
         )
         risk.evaluations += 1
         point = risk.with_coefficients(beta, risk.kernel.values(beta))
@@ -169,8 +154,9 @@ def newton_coefficients(
     Conjugate gradients leave ``accuracy`` of what the right-hand side would be at a function of
     zero with these scores, slopes and curvatures.
     """
-    # Roots of next to nothing would make numbers that leave no digits to the others.
-    bent = curvatures * risk.matrix_rows.diagonal > _STRAIGHT * lam
+    # Examples with much less curvature than the regularizer have none: roots of next to nothing
+    # would make numbers that leave no digits to the others.
+    bent = curvatures * risk.matrix_rows.diagonal > 1e-6 * lam
     change = np.where(bent, 0.0, -slopes / lam - before)
     rest = risk.rows.pullback(change) if change.any() else np.zeros_like(change)
     used = np.flatnonzero(bent)
@@ -178,18 +164,8 @@ def newton_coefficients(
     right = -(slopes + lam * before)[used] / roots - roots * rest[used]
     whole = roots * scores[used] - slopes[used] / roots
     goal = accuracy * float(np.linalg.norm(whole))
-    solve = _solver(risk, lam, used, roots, goal)
-    v = solve(right)
-    if risk.minimizes_intercept and len(used):
-        of_one = solve(roots)
-        v -= (dot(roots, v) + before.sum() + change.sum()) / dot(roots, of_one) * of_one
-    change[used] = roots * v
-    return np.asarray(before + change)
-
-
-def _solver(risk: KernelRisk, lam: float, used: Any, roots: Vector, goal: float) -> Any:
-    """Return a function that solves the system for a right-hand side."""
-    if len(used) <= _DIRECT:
+    solve: Callable[[Vector], Vector]
+    if len(used) <= 2048:
         from scipy.linalg import cho_solve  # slow to import
 
         matrix = np.asarray(risk.matrix_rows.matrix[np.ix_(used, used)], dtype=np.float64)
@@ -198,43 +174,28 @@ def _solver(risk: KernelRisk, lam: float, used: Any, roots: Vector, goal: float)
         matrix[np.diag_indices_from(matrix)] += lam
         # What is added if rounding has left negative eigenvalues makes for a shorter step.
         factor = lower_factor(matrix), True
-        return lambda right: cho_solve(factor, right, check_finite=False)
-    spread = np.zeros(len(risk.y))
+        solve = partial(cho_solve, factor, check_finite=False)
+    else:
+        spread = np.zeros_like(change)
 
-    def product(v: Vector) -> Vector:
-        spread[used] = roots * v
-        images: Vector = lam * v + roots * risk.rows.pullback(spread)[used]
-        return images
+        def times(v: Vector) -> Vector:
+            spread[used] = roots * v
+            images: Vector = lam * v + roots * risk.rows.pullback(spread)[used]
+            return images
 
-    def solve(right: Vector) -> Vector:
-        size = float(np.linalg.norm(right))
-        accuracy = min(max(goal / size, _EXACT), _LOOSEST) if size > 0.0 else _LOOSEST
-        return conjugate_gradients(product, right, accuracy)
+        def solve(right: Vector) -> Vector:
+            size = float(np.linalg.norm(right))
+            left = min(max(goal / size, 1e-10), 1e-3) if size > 0.0 else 1e-3
+            return conjugate_gradients(
+                times, right.copy(), roughly_divided=np.copy, left=left, most=500
+            )
 
-    return solve
-
-
-def conjugate_gradients(product: Any, right: Vector, accuracy: float) -> Vector:
-    """Solve a positive definite system until the residual is a share of the right-hand side."""
-    x = np.zeros_like(right)
-    residual = right.copy()
-    direction = residual.copy()
-    squared = dot(residual, residual)
-    goal = accuracy * accuracy * squared
-    for _ in range(_MOST_PRODUCTS):
-        if squared <= goal or squared == 0.0 or (x.any() and hurried()):
-            break
-        image = product(direction)
-        bend = dot(direction, image)
-        if bend <= 0.0:  # rounding is all that is left
-            break
-        length = squared / bend
-        x += length * direction
-        residual -= length * image
-        before, squared = squared, dot(residual, residual)
-        direction *= squared / before
-        direction += residual
-    return x
+    v = solve(right)
+    if risk.minimizes_intercept and len(used):
+        of_one = solve(roots)
+        v -= (dot(roots, v) + before.sum() + change.sum()) / dot(roots, of_one) * of_one
+    change[used] = roots * v
+    return np.asarray(before + change)
 
 
 def kernel_newton(*, planes: int = 4) -> KernelNewtonSteps:
@@ -248,15 +209,13 @@ def kernel_newton(*, planes: int = 4) -> KernelNewtonSteps:
     return KernelNewtonSteps(checked_planes(planes))
 
 
-# Up to this standard deviation the logistic function is smooth beside the normal density, and few
-# nodes of Gauss and Hermite are exact to 1e-9; beyond it is the other way around, and the mean is
-# an integral over the logistic density, by the trapezoidal rule.
-_NARROW = 1.0
+# Up to a standard deviation of one the logistic function is smooth beside the normal density, and
+# few nodes of Gauss and Hermite are exact to 1e-9; beyond it is the other way around, and the mean
+# is an integral over the logistic density, by the trapezoidal rule.
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(40)
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
-_STEP = 0.25
-_PLACES = np.arange(-160, 161) * _STEP
-_DENSITY = _STEP * expit(_PLACES) * expit(-_PLACES)
+_PLACES = np.arange(-160, 161) * 0.25
+_DENSITY = 0.25 * expit(_PLACES) * expit(-_PLACES)
 
 
 @dataclass(frozen=True)
@@ -285,11 +244,6 @@ class Posterior:
         inner[np.diag_indices_from(inner)] += 1.0
         return cls(roots, lower_factor(inner), scale)
 
-    @property
-    def half_log_determinant(self) -> float:
-        """``log|B| / 2``."""
-        return float(np.log(np.diagonal(self.factor)).sum())
-
     def variances(self, kernels: Matrix, with_themselves: Vector) -> Vector:
         """Return the variance at some examples.
 
@@ -310,7 +264,7 @@ def mean_probability(means: Vector, variances: Vector) -> Vector:
     """Return the mean of ``1 / (1 + exp(-f))`` for normal ``f``, to nine digits."""
     deviations = np.sqrt(variances)
     out = np.empty(len(means))
-    narrow = deviations <= _NARROW
+    narrow = deviations <= 1.0
     near = means[narrow, None] + deviations[narrow, None] * _NODES
     out[narrow] = expit(near) @ _WEIGHTS
     wide = ~narrow

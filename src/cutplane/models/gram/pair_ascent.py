@@ -39,7 +39,9 @@ from cutplane.core.policies.bmrm import OnSegment, best_step
 from cutplane.core.protocols import Plane, SearchablePoint
 from cutplane.core.solver import Solver, Step
 from cutplane.core.state import Problem, Run
+from cutplane.losses.piecewise import PiecewiseLoss
 from cutplane.models.gram.newton import SPANS_EXAMPLES, newton_coefficients
+from cutplane.models.gram.risk import KernelRisk
 from cutplane.models.gram.rows import KernelRows
 from cutplane.risks.scored import ScoredPoint
 from cutplane.solvers.bundle import checked_planes
@@ -167,23 +169,9 @@ def single_steps(form: Form, costs: CostArrays, duals: Duals, accuracy: float, m
     return most
 
 
-# Steps between two looks at the gap, as a share of the examples, and looks between two planes.
-# A look costs less than ten steps, a plane as much as some hundred.
-_SHARE = 0.05
-_LEAST_STEPS = 64
-_LOOKS = 40
-
-# Rows that are computed at a time, as a share of the examples: some that violate the most, and no
-# less than this share of the worst; then steps go on until those that have rows violate less.
-_BATCH, _LEAST_BATCH = 1.0 / 64.0, 64
+# Rows are computed of examples that violate the most, and no less than this share of the worst;
+# then steps go on until those that have rows violate less than the other share.
 _SHARE_OF_WORST, _DEPTH = 0.5, 0.3
-
-# Steps on pairs that leave more than this share of the gap are slow.
-_SLOW = 0.5
-
-# Newton steps end after so many of which none has left less than this share of the gap.
-_NO_GAIN, _GAIN = 30, 0.9
-_OF_STEP = 1e-6
 
 # The sum of slopes is kept by pairs of equal changes; beyond this violation only rounding moves.
 _ACCURACY = 1e-14
@@ -198,10 +186,12 @@ class Costs(NamedTuple):
     down: Vector
 
     @classmethod
-    def of(cls, risk: Any) -> Costs:
+    def of(cls, risk: KernelRisk) -> Costs:
         """Return those of a loss made of straight pieces."""
-        left, right, y, weights = risk.loss.left, risk.loss.right, risk.y, risk.weights
-        if risk.loss.of_residual:  # v = z - y
+        loss, y, weights = risk.loss, risk.y, risk.weights
+        assert isinstance(loss, PiecewiseLoss)
+        left, right = loss.left, loss.right
+        if loss.of_residual:  # v = z - y
             return cls(
                 -left.slope * weights, right.slope * weights, y + right.start, y - left.start
             )
@@ -244,19 +234,19 @@ class PairSteps(Solver["PairDuals | None"]):
         loss_with("a loss made of straight pieces, such as the hinge", lambda loss: loss.straight),
     )
     takes_first_plane: ClassVar[bool] = False
-    looks: int = _LOOKS
+    looks: int = 40
     planes: int | None = 50
     name: str = "pair-ascent"
 
     def step(self, run: Run, own: PairDuals | None) -> Step[PairDuals | None]:
         """Improve the duals; return their plane, and the best point on the way to theirs."""
-        risk: Any = run.problem.risk
-        if own is not None and run.gap > _SLOW * own.gap:
-            if risk.rows.ready.all() and not run.hides_tolerance:
+        risk = SPANS_EXAMPLES.of(run.problem)
+        if own is not None and run.gap > 0.5 * own.gap:  # pairs creep
+            if risk.matrix_rows.ready.all() and not run.hides_tolerance:
                 return newton_steps(run, Costs.of(risk), own)
             found, _ = OnSegment()(run, run.candidate, None)
             return Step(found.points, replace(own, gap=np.inf), cut_at=found.cut_at)
-        lam: float = run.problem.regularizer.lam  # type: ignore[attr-defined]
+        lam = run.problem.norm.lam
         costs = Costs.of(risk)
         own = replace(own or begun(risk, lam, costs, run.best.w), gap=run.gap)
         self._improve(risk, lam, costs, own, run)
@@ -274,9 +264,11 @@ class PairSteps(Solver["PairDuals | None"]):
         along = run.problem.norm.along(run.best.w, point.w)
         return Step([segment.at(best_step(segment, along))], own, [plane])
 
-    def _improve(self, risk: Any, lam: float, costs: Costs, own: PairDuals, run: Run) -> None:
+    def _improve(
+        self, risk: KernelRisk, lam: float, costs: Costs, own: PairDuals, run: Run
+    ) -> None:
         """Take steps until the gap seems to be small enough, or some passes are over."""
-        rows: KernelRows = risk.rows
+        rows = risk.matrix_rows
         m = len(own.q)
         rise, fall = np.empty(m), np.empty(m)
         form, duals = (rows.stored, rows.diagonal, lam), (own.q, own.images, rise, fall)
@@ -285,7 +277,8 @@ class PairSteps(Solver["PairDuals | None"]):
         # Duals whose rows are not there yet stay as they are.
         waiting = Waiting.of(rows, rise, fall, pairs=risk.minimizes_intercept)
         steps = pair_steps if risk.minimizes_intercept else single_steps
-        most = max(int(_SHARE * m), _LEAST_STEPS)
+        # A look at the gap costs less than ten steps, a plane as much as some hundred.
+        most = max(int(0.05 * m), 64)
         accuracy, looks = _ACCURACY, 0
         while looks < self.looks:
             n_ready = np.count_nonzero(rows.ready)
@@ -344,7 +337,7 @@ class Waiting(NamedTuple):
         if own > _SHARE_OF_WORST * worst:
             return max(_DEPTH * worst, _ACCURACY)
         lowest, highest = (up.min(), down.max()) if self.pairs else (0.0, 0.0)
-        batch = max(int(_BATCH * len(g)), _LEAST_BATCH)
+        batch = max(len(g) // 64, 64)
         chosen = list[NDArray[np.intp]]()
         for side in (highest - up, down - lowest):
             there = self.order[absent[self.order] & (side[self.order] > _SHARE_OF_WORST * worst)]
@@ -393,7 +386,7 @@ class KernelSteps(RoundedSteps[KernelState]):
     rounding: ClassVar[Rounding] = ROUNDING["kernels"]
 
     def __init__(self, problem: Problem, costs: Costs) -> None:
-        self._risk: Any = problem.risk
+        self._risk = SPANS_EXAMPLES.of(problem)
         self._norm = problem.norm
         self._costs = costs
 
@@ -414,17 +407,17 @@ class KernelSteps(RoundedSteps[KernelState]):
 
     def move(self, state: KernelState) -> list[Plane]:
         """Take a Newton step; return the plane of its coefficients."""
-        risk, weights, lam, point = self._risk, self._risk.weights, self._lam, state.point
+        risk, weights, lam, point = self._risk, self._risk.weights, self._norm.lam, state.point
         loss = risk.pointwise.smoothed(state.width)
         scores = point.scores + point.offset + state.width * state.duals
         if risk.minimizes_intercept:
             scores += loss.minimize_offset(risk.y, scores, weights).offset
         slopes = loss.slopes(risk.y, scores, weights)
-        curvatures = loss.curvatures(risk.y, scores, weights)
+        curvatures = loss.known_curvatures(risk.y, scores, weights)
         before = point.w[: len(scores)]
-        beta = newton_coefficients(risk, lam, before, scores, slopes, curvatures, accuracy=_OF_STEP)
+        beta = newton_coefficients(risk, lam, before, scores, slopes, curvatures, accuracy=1e-6)
         risk.evaluations += 1
-        end = risk.with_coefficients(beta, risk.map.values(beta))
+        end = risk.with_coefficients(beta, risk.kernel.values(beta))
         state.slopes, met = _plane_of(risk, lam, self._costs, end)
         speed = end.scores - point.scores
         if risk.minimizes_intercept and curvatures.any():
@@ -437,19 +430,15 @@ class KernelSteps(RoundedSteps[KernelState]):
         state.ends = (end, state.point)
         return [met]
 
-    @property
-    def _lam(self) -> float:
-        return self._norm.lam
-
 
 def newton_steps(run: Run, costs: Costs, own: PairDuals) -> Step[PairDuals | None]:
     """Take Newton steps on the loss with rounded kinks, from where pairs creep; change the duals.
 
     Steps end when the gap is small enough, or has stopped to shrink.
     """
-    problem = run.problem
-    risk: Any = problem.risk
-    weights, point = risk.weights, cast(Any, run.best)
+    problem, point = run.problem, run.best
+    assert isinstance(point, ScoredPoint)
+    weights = SPANS_EXAMPLES.of(problem).weights
     steps = KernelSteps(problem, costs)
     best, objective, lower, plane = point, run.objective, run.lower, None
     duals = per_weight(own.q, weights)
@@ -459,7 +448,7 @@ def newton_steps(run: Run, costs: Costs, own: PairDuals) -> Step[PairDuals | Non
     )
     state = KernelState(point, width, duals, own.q)
     smallest, since = run.gap, 0
-    while since < _NO_GAIN and not hurried():
+    while since < 30 and not hurried():
         (met,) = steps.step(state)
         bound = problem.below(met).lower
         if bound > lower:
@@ -470,7 +459,7 @@ def newton_steps(run: Run, costs: Costs, own: PairDuals) -> Step[PairDuals | Non
         state.gap = objective - lower
         if state.gap <= 0.9 * run.enough:
             break
-        smallest, since = (state.gap, 0) if state.gap < _GAIN * smallest else (smallest, since + 1)
+        smallest, since = (state.gap, 0) if state.gap < 0.9 * smallest else (smallest, since + 1)
     if plane is not None:
         images, halves = np.split(plane.slope, 2)
         np.multiply(halves, 2.0, out=own.q)
@@ -478,7 +467,9 @@ def newton_steps(run: Run, costs: Costs, own: PairDuals) -> Step[PairDuals | Non
     return Step([best], own, [] if plane is None else [plane])
 
 
-def _plane_of(risk: Any, lam: float, costs: Costs, point: ScoredPoint) -> tuple[Vector, Plane]:
+def _plane_of(
+    risk: KernelRisk, lam: float, costs: Costs, point: ScoredPoint
+) -> tuple[Vector, Plane]:
     """Return duals next to the coefficients of a function, times ``-lam``, and their plane."""
     beta, values = np.split(point.w, 2)
     q = np.clip(-lam * beta, costs.lower, costs.upper)
@@ -487,32 +478,32 @@ def _plane_of(risk: Any, lam: float, costs: Costs, point: ScoredPoint) -> tuple[
     changed = q + lam * beta
     images = -lam * values
     if changed.any():
-        images = images + risk.map.values(changed)
+        images = images + risk.kernel.values(changed)
     offset = -risk.pointwise.known_conjugate(risk.y, q, risk.weights)
     return q, Plane(0.5 * np.concatenate([images, q]), offset)
 
 
-def begun(risk: Any, lam: float, costs: Costs, w: Vector) -> PairDuals:
+def begun(risk: KernelRisk, lam: float, costs: Costs, w: Vector) -> PairDuals:
     """Return the duals of the function that a run starts at, as far as they are allowed."""
     m = len(costs.lower)
     q = np.clip(-lam * w[:m], costs.lower, costs.upper)
     if risk.minimizes_intercept:
         q = balanced(q)
-    return PairDuals(q, risk.map.values(q) / lam)
+    return PairDuals(q, risk.kernel.values(q) / lam)
 
 
-def gap_of(risk: Any, lam: float, own: PairDuals) -> float:
+def gap_of(risk: KernelRisk, lam: float, own: PairDuals) -> float:
     """Return objective less bound of the duals, by the scores as they were kept up to date."""
     scores = -own.images
     if risk.minimizes_intercept:
         value = risk.loss.at_best_offset(risk.y, scores, risk.weights, None).value
     else:
         value = risk.loss.value(risk.y, scores, risk.weights)
-    conjugate: float = risk.pointwise.known_conjugate(risk.y, own.q, risk.weights)
+    conjugate = risk.pointwise.known_conjugate(risk.y, own.q, risk.weights)
     return float(value + conjugate + dot(own.q, own.images))
 
 
-def pair_ascent(*, looks: int = _LOOKS, planes: int = 50) -> PairSteps:
+def pair_ascent(*, looks: int = 40, planes: int = 50) -> PairSteps:
     """Sequential minimization: exact steps on pairs of duals, certified by planes.
 
     The method for kernels with losses made of straight pieces: hinge, absolute, quantile and

@@ -54,8 +54,7 @@ from cutplane.risks import ScoredRisk
 from cutplane.risks.scored import ScoredPoint
 from cutplane.solvers.minimize import minimize
 
-# Examples of a pilot for each landmark, and the largest share of all examples that it may have.
-_PER_LANDMARK = 3
+# The largest share of all examples that a pilot may have.
 _LARGEST_SHARE = 0.5
 
 
@@ -80,7 +79,7 @@ def chosen_landmarks(
     few examples for a pilot.
     """
     draw = np.random.default_rng(seed)
-    m, size = X.shape[0], _PER_LANDMARK * number
+    m, size = X.shape[0], 3 * number  # of a pilot
     by_margin = loss.straight and not loss.of_residual
     if size > _LARGEST_SHARE * m or not (kernel.proven and by_margin):
         return np.sort(draw.choice(m, min(number, m), replace=False))
@@ -103,10 +102,6 @@ def chosen_landmarks(
     return np.sort(pilot[np.argsort(-leaning, kind="stable")[:number]])
 
 
-# Choosing landmarks may take one part of the time, features and fit the others.
-_PARTS = 3
-
-
 def reduced_plan(
     model: Any, examples: Examples, targets: Sequence[Vector], weights: Vector, *, varied: bool
 ) -> Plan:
@@ -114,11 +109,25 @@ def reduced_plan(
     used, X, kernel = _used(model, examples, weights)
     own_targets, own_weights = [each[used] for each in targets], weights[used]
     lam = lam_of(model.lam, model.C, float(weights.sum()))
-    limit = share_of_time(model.time_limit, examples.begin, _PARTS)
-    chosen = _chosen(model, kernel, X, own_targets, own_weights, lam, limit)
-    # Features may take half of what is left, the fit the rest.
-    left = share_of_time(model.time_limit, examples.begin, _PARTS - 1)
-    with pace.using(pace.Pace(np.inf if left is None else left)):
+    # Choosing landmarks may take a third of the time, features and fit the others.
+    limit = share_of_time(model.time_limit, examples.begin, 3)
+    if model._precomputed:
+        raise ValueError("landmarks need examples, not a precomputed kernel")
+    chosen = chosen_landmarks(
+        kernel,
+        X,
+        own_targets,
+        model.loss_function(),
+        own_weights,
+        number=int(model.landmarks),
+        lam=lam,
+        intercept=model.fit_intercept,
+        seed=model.random_state,
+        n_threads=threads_of(model.n_jobs),
+        time_limit=limit,
+    )
+    left = share_of_time(model.time_limit, examples.begin, 2)
+    with pace.using(np.inf if left is None else left):
         made = landmark_features(kernel, X, chosen, n_threads=threads_of(model.n_jobs))
     rows = as_rows(made.features, n_threads=threads_of(model.n_jobs))
     risks = [
@@ -152,13 +161,6 @@ def _used(model: Any, examples: Examples, weights: Vector) -> tuple[NDArray[np.i
     return used, X, model._kernel(X, examples.weights[used])
 
 
-# From this share of a score of size one on, rounding of its terms is too much for a kernel matrix.
-# Features in its place may have so many entries: 32 MB.
-_COARSE, _MOST_ENTRIES = 1e-9, 1 << 22
-# What is left of an example beside the others and rounding, squared, as a share of ``lam``.
-_DROPPED = 1e-15
-
-
 def tensor_plan(
     model: Any, examples: Examples, targets: Sequence[Vector], weights: Vector, *, varied: bool
 ) -> Plan | None:
@@ -179,10 +181,12 @@ def tensor_plan(
     lam = lam_of(model.lam, model.C, total)
     rounding = ridge_of(np.float64, m, float(kernel.of_pairs(X).max()))
     largest = rounding * float(weights.max()) / (total * lam)
-    if largest <= _COARSE or m * kernel.n_tensor_entries(X.shape[1]) > _MOST_ENTRIES:
+    # Rounding is too much for a kernel matrix if it is more of a score of size one. Features in its
+    # place may take 32 MB.
+    if largest <= 1e-9 or m * kernel.n_tensor_entries(X.shape[1]) > 1 << 22:
         return None
     features, chosen, dropped = tensor_features(kernel, X)
-    if dropped**2 > _DROPPED * lam:
+    if dropped**2 > 1e-15 * lam:  # what is left of an example beside the others and rounding
         return None
     rows = as_rows(features, n_threads=threads_of(model.n_jobs))
     machine = Spanned(kernel, X[chosen], features[chosen])
@@ -269,7 +273,9 @@ class TensorRisk(ScoredRisk):
         beta = self._machine.coefficients(point.w[None])
         self._heaviest = max(self._heaviest, float(self._terms(beta[0]).sum()))
         self.evaluations += 1
-        scores = products_with(self._machine.kernel, self._X, self._machine.spanning, beta)[:, 0]
+        used = np.flatnonzero(beta[0])
+        spanning = self._machine.spanning[used]
+        scores = products_with(self._machine.kernel, self._X, spanning, beta[:, used])[:, 0]
         at = None
         if self.minimizes_intercept and self.loss.of_shares:
             assert isinstance(point, ScoredPoint)
@@ -311,38 +317,9 @@ def tensor_features(kernel: Kernel, X: Any) -> tuple[Matrix, NDArray[np.intp], f
     return features, order[:rank], dropped
 
 
-def _chosen(
-    model: Any,
-    kernel: Kernel,
-    X: Any,
-    targets: Sequence[Vector],
-    weights: Vector,
-    lam: float,
-    time_limit: float | None,
-) -> NDArray[np.intp]:
-    if model._precomputed:
-        raise ValueError("landmarks need examples, not a precomputed kernel")
-    return chosen_landmarks(
-        kernel,
-        X,
-        targets,
-        model.loss_function(),
-        weights,
-        number=int(model.landmarks),
-        lam=lam,
-        intercept=model.fit_intercept,
-        seed=model.random_state,
-        n_threads=threads_of(model.n_jobs),
-        time_limit=time_limit,
-    )
-
-
 _ROWS = 1024
-# Features that are made first, whatever the time; after them always twice as many as before. And
-# what a multiplication takes, for all of the factors: a third of their cube, and as much again.
-_FIRST, _SECONDS = 64, 1e-10
-# What is left of a landmark beside the others, as a share of the largest: less is rounding.
-_LEAST = 1e-10
+# Features that are made first, whatever the time; after them always twice as many as before.
+_FIRST = 64
 
 
 class LandmarkFeatures(NamedTuple):
@@ -372,7 +349,8 @@ def landmark_features(
     left out: they get no coefficient, as those that the others say all of.
     """
     m, own = X.shape[0], np.arange(len(chosen))
-    while len(own) > _FIRST and not affords(_SECONDS * len(own) ** 3):
+    # A multiplication takes 1e-10 s: those of all factors are a third of their cube, twice.
+    while len(own) > _FIRST and not affords(1e-10 * len(own) ** 3):
         own = own[::2]
     with one_blas_thread():
         order, factor = _factor(_between(kernel, X[chosen[own]], X[chosen[own]]))
@@ -433,7 +411,8 @@ def _factor(matrix: Matrix) -> tuple[NDArray[np.intp], Matrix]:
     largest = float(matrix.diagonal().max())
     if not largest > 0.0:
         return np.zeros(1, dtype=np.intp), np.zeros((1, 1))
-    factor, order, rank, _ = dpstrf(matrix, tol=_LEAST * largest, lower=0)
+    # What is left of a landmark beside the others is rounding if it is a smaller share.
+    factor, order, rank, _ = dpstrf(matrix, tol=1e-10 * largest, lower=0)
     return order[:rank].astype(np.intp) - 1, np.triu(factor[:rank, :rank])
 
 

@@ -160,9 +160,9 @@ class ExactKernel:
         Where a run on it begins: the point that it was made at.
     plane : Plane
         The plane that it was made with, which gives a bound for all functions.
-    by_blocks : bool
-        Whether it is a risk of all examples, without a matrix in float64. Only then is the plane
-        one of its planes.
+    has_plane : bool
+        Whether the plane is one of its planes: only if it is a risk of all examples, whose products
+        are computed by blocks, without a matrix in float64.
     """
 
     risk: KernelRisk
@@ -170,17 +170,12 @@ class ExactKernel:
     counts: NDArray[np.bool_]
     start: Vector
     plane: Plane
-    by_blocks: bool
-
-    @property
-    def has_plane(self) -> bool:
-        """Whether the plane is one of this risk."""
-        return self.by_blocks
+    has_plane: bool
 
     def back(self, point: Point) -> ScoredPoint:
         """Return a point of this risk as one of that for which it stands."""
         assert isinstance(point, ScoredPoint)
-        if self.by_blocks:
+        if self.has_plane:
             return self.rounded.with_scores(point.w, point.scores, at=point._at)
         m = len(self.counts)
         beta = np.zeros(m)
@@ -193,77 +188,6 @@ class ExactKernel:
         """Say whether examples that were left out may have a loss, at a point that `back` gave."""
         assert isinstance(point, ScoredPoint)
         return bool((_influential(self.rounded, point) & ~self.counts).any())
-
-
-def exact_kernel(
-    risk: KernelRisk, point: ScoredPoint, plane: Plane, before: ExactKernel | None
-) -> ExactKernel:
-    """Return an exact risk in place of a kernel's, for a run that has come to a point.
-
-    No example is left out that was not left out ``before``.
-    """
-    counts = _influential(risk, point)
-    if before is not None:
-        counts |= before.counts
-    if not (counts.all() or _vanishes(risk, point, ~counts)):
-        counts[:] = True
-    m, n = len(counts), np.count_nonzero(counts)
-    beta, duals = point.w[:m], 2.0 * plane.slope[m:]
-    few = _MANY if risk.is_coarse_at(point) else _FEW
-    if 8 * n * n <= max(_SHARE_OF_MEMORY * 4 * m * m, 8 * few * few):
-        try:
-            return _in_memory(risk, beta, duals, plane.offset, counts)
-        except OutOfTime:  # without steps to come, products are enough
-            pass
-    return _by_blocks(risk, beta, duals, plane.offset)
-
-
-def _by_blocks(risk: KernelRisk, beta: Vector, duals: Vector, offset: float) -> ExactKernel:
-    rows = ExactRows(risk.source)
-    rows.learn(np.array([beta, duals]))
-    exact = copy(risk)
-    exact.map = KernelMap(rows)
-    exact._begin()
-    plane = Plane(exact.map.pullback(duals), offset)
-    everyone = np.ones(len(beta), dtype=np.bool_)
-    start = np.concatenate([beta, np.zeros_like(beta)])
-    return ExactKernel(exact, risk, everyone, start, plane, by_blocks=True)
-
-
-def _in_memory(
-    risk: KernelRisk, beta: Vector, duals: Vector, offset: float, counts: NDArray[np.bool_]
-) -> ExactKernel:
-    places = np.flatnonzero(counts)
-    exact = copy(risk)
-    # Nothing is added to the diagonal: predictions have no such thing.
-    source = risk.source.part(places)
-    exact.rows = KernelRows.of_matrix(
-        source.matrix(), roundings=0.0, source=source, n_threads=risk.rows.n_threads
-    )
-    exact.map = KernelMap(exact.rows)
-    exact.n_parameters = exact.map.n_parameters
-    # Weights are not scaled: it is a part of the sum.
-    exact.y, exact.weights, exact.loss = (
-        risk.y[places],
-        risk.weights[places],
-        risk.loss.part(places),
-    )
-    exact.__dict__.pop("term_size", None)
-    exact._begin()
-    start = np.concatenate([beta[places], np.zeros(len(places))])
-    plane = _with_exact_length(risk, duals, offset)
-    return ExactKernel(exact, risk, counts, start, plane, by_blocks=False)
-
-
-def _with_exact_length(risk: KernelRisk, duals: Vector, offset: float) -> Plane:
-    """Return a plane with these duals, whose images are right where its duals are not zero.
-
-    That is enough for the bound, in which only the product of both occurs.
-    """
-    used, images = np.flatnonzero(duals), np.zeros_like(duals)
-    if len(used):
-        images[used] = risk.source.part(used).products(duals[None, used])[0]
-    return Plane(0.5 * np.concatenate([images, duals]), offset)
 
 
 def _influential(risk: KernelRisk, point: ScoredPoint) -> NDArray[np.bool_]:
@@ -284,14 +208,6 @@ def _influential(risk: KernelRisk, point: ScoredPoint) -> NDArray[np.bool_]:
     return influential
 
 
-def _vanishes(risk: KernelRisk, point: ScoredPoint, which: NDArray[np.bool_]) -> bool:
-    """Say whether the loss of some examples is zero, and not only as small as can be."""
-    loss = risk.loss.part(np.flatnonzero(which))
-    value = loss.value(risk.y[which], (point.scores + point.offset)[which], risk.weights[which])
-    return bool(value == 0.0)
-
-
-_ROUNDING = EPS
 # From this share of the risk on, its rounding depends on who adds up.
 _COUNTS = 1e-10
 
@@ -451,7 +367,7 @@ class KernelRisk(ScoredRisk):
             return 0.0  # of another matrix: what is proven is computed afresh
         beta = point.w[: len(point.w) // 2]
         score = float(np.linalg.norm(beta * self._lengths))
-        return _ROUNDING * score * float(np.abs(point.slopes) @ self._lengths)
+        return EPS * score * float(np.abs(point.slopes) @ self._lengths)
 
     def is_coarse_at(self, point: Point) -> bool:
         """Say whether what was added to the diagonal for rounding changes scores by too much."""
@@ -480,15 +396,12 @@ class KernelRisk(ScoredRisk):
             length, off = known
             return float((length + off) ** 2 - seems)
         if self.worst_case:
-            return self._worst_case(duals)
+            total = float(np.abs(duals) @ self._lengths)
+            return EPS * (np.count_nonzero(duals) + 2.0) * total * total
         used = np.flatnonzero(duals)
         length, sizes = squared_length(self.matrix_rows.stored, duals[used], used)
-        off = _ROUNDING * (abs(length) + 4.0 * len(used) ** 2 * _ROUNDING * sizes)
+        off = EPS * (abs(length) + 4.0 * len(used) ** 2 * EPS * sizes)
         return max(length + off, 0.0) - seems
-
-    def _worst_case(self, duals: Vector) -> float:
-        total = float(np.abs(duals) @ self._lengths)
-        return _ROUNDING * (np.count_nonzero(duals) + 2.0) * total * total
 
     @property
     def _lengths(self) -> Vector:
@@ -511,4 +424,56 @@ class KernelRisk(ScoredRisk):
         ``before`` is the exact risk that the run was on last, if that was not the end.
         """
         assert isinstance(point, ScoredPoint)
-        return exact_kernel(self, point, plane, before)
+        counts = _influential(self, point)
+        if before is not None:  # no example is left out that was not left out then
+            counts |= before.counts
+        if not counts.all():
+            # Theirs must be a loss of zero, and not only as small as can be.
+            scores, loss = point.scores + point.offset, self.loss.part(np.flatnonzero(~counts))
+            if loss.value(self.y[~counts], scores[~counts], self.weights[~counts]) != 0.0:
+                counts[:] = True
+        m, n = len(counts), np.count_nonzero(counts)
+        beta, duals = point.w[:m], 2.0 * plane.slope[m:]
+        few = _MANY if self.is_coarse_at(point) else _FEW
+        if 8 * n * n <= max(_SHARE_OF_MEMORY * 4 * m * m, 8 * few * few):
+            try:
+                return self._in_memory(beta, duals, plane.offset, counts)
+            except OutOfTime:  # without steps to come, products are enough
+                pass
+        rows = ExactRows(self.source)
+        rows.learn(np.array([beta, duals]))
+        exact = copy(self)
+        exact.map = KernelMap(rows)
+        exact._begin()
+        own = Plane(exact.map.pullback(duals), plane.offset)
+        start = np.concatenate([beta, np.zeros_like(beta)])
+        return ExactKernel(exact, self, np.ones_like(counts), start, own, has_plane=True)
+
+    def _in_memory(
+        self, beta: Vector, duals: Vector, offset: float, counts: NDArray[np.bool_]
+    ) -> ExactKernel:
+        """Return the risk of some examples, with their matrix in float64."""
+        places = np.flatnonzero(counts)
+        exact = copy(self)
+        # Nothing is added to the diagonal: predictions have no such thing.
+        source = self.source.part(places)
+        exact.rows = KernelRows.of_matrix(
+            source.matrix(), roundings=0.0, source=source, n_threads=self.rows.n_threads
+        )
+        exact.map = KernelMap(exact.rows)
+        exact.n_parameters = exact.map.n_parameters
+        # Weights are not scaled: it is a part of the sum.
+        exact.y, exact.weights, exact.loss = (
+            self.y[places],
+            self.weights[places],
+            self.loss.part(places),
+        )
+        exact._begin()
+        start = np.concatenate([beta[places], np.zeros(len(places))])
+        # Images are right where duals are not zero. That is enough for the bound, in which only the
+        # product of both occurs.
+        used, images = np.flatnonzero(duals), np.zeros_like(duals)
+        if len(used):
+            images[used] = self.source.part(used).products(duals[None, used])[0]
+        plane = Plane(0.5 * np.concatenate([images, duals]), offset)
+        return ExactKernel(exact, self, counts, start, plane, has_plane=False)

@@ -25,7 +25,6 @@ from scipy.sparse import issparse
 
 from cutplane.compute.arrays import EPS, Matrix, Vector
 from cutplane.compute.mapped import MappedFile, files_of
-from cutplane.compute.threads import default_threads
 from cutplane.data.layouts import as_rows
 from cutplane.data.rows import Examples, Rows
 from cutplane.models.gram.functions import (
@@ -33,8 +32,8 @@ from cutplane.models.gram.functions import (
     Kernel,
     compute,
     compute_rows,
+    computed,
     copied,
-    in_double,
     kernel_matrix,
     precision_of,
     prepared,
@@ -108,7 +107,7 @@ class KernelSource:
         if self.kernel.name == "precomputed":
             return copied(self.X if places is None else self.X[np.ix_(places, places)])
         everyone = self.X if places is None else self.X[places]
-        return in_double(self.kernel, everyone, n_threads=self.n_threads)
+        return computed(self.kernel, everyone, np.float64, n_threads=self.n_threads)
 
     def products(self, coef: Matrix) -> Matrix:
         """Return ``coef K``: a row for each row of coefficients."""
@@ -279,7 +278,6 @@ class KernelRows(Rows):
         self.stored, self.ready = stored, np.full(m, self._source is None)
         self._products = as_rows(stored, n_threads=n_threads)
         self.n_threads = self._products.n_threads
-        self._n_workers = default_threads() if n_threads is None else n_threads
         unit = 0.5 * float(np.finfo(stored.dtype).eps) * roundings
         largest = float(np.abs(diagonal).max())
         # Beside the roundings of products, those of a matrix in float64 do not count.
@@ -312,7 +310,7 @@ class KernelRows(Rows):
             self._complete()
             return
         stored = self.stored
-        compute_rows(*self._source, rows, stored, self._n_workers)
+        compute_rows(*self._source, rows, stored, self.n_threads)
         stored[np.ix_(rows, known)] = stored[np.ix_(known, rows)].T
         own = stored[np.ix_(rows, rows)]
         stored[np.ix_(rows, rows)] = np.triu(own) + np.triu(own, 1).T
@@ -324,7 +322,7 @@ class KernelRows(Rows):
             return
         known, missing = np.flatnonzero(self.ready), np.flatnonzero(~self.ready)
         places = missing if len(known) else None
-        compute(*self._source, self.stored, self._n_workers, places)
+        compute(*self._source, self.stored, self.n_threads, places)
         # What is known stays as it is: scores were computed from it.
         for i in range(0, len(missing) if len(known) else 0, _COPIED):
             rows = missing[i : i + _COPIED]

@@ -247,12 +247,10 @@ def tighten(moved: Moved, sides: Labels, given: Table) -> float:
                     best[2, a, c] = max(best[2, a, c], total)
         for side in range(3):
             e = sides[t, side]
-            for a in range(n_labels):
-                for b in range(n_labels):
-                    change = best[side, a, b] / 3.0 - beliefs[e, a, b]
-                    given[t, side, a, b] += change
-                    beliefs[e, a, b] += change
-                    pairwise[e, a, b] += change
+            change = best[side] / 3.0 - beliefs[e]
+            given[t, side] += change
+            beliefs[e] += change
+            pairwise[e] += change
     kept = 0.0
     for t in range(len(sides)):
         largest = -np.inf
@@ -263,14 +261,6 @@ def tighten(moved: Moved, sides: Labels, given: Table) -> float:
                     largest = max(largest, -rest)
         kept += largest
     return kept
-
-
-def losses_of_triplets(given: Table) -> tuple[float, Table]:
-    """Return what triplets keep at most, and what labels lose to it."""
-    first, second, third = given[:, 0, :, :, None], given[:, 1, None], given[:, 2, :, None]
-    rest = first + second + third
-    least = rest.min(axis=(1, 2, 3))
-    return -float(least.sum()), rest - least[:, None, None, None]
 
 
 Words = NDArray[np.int64]
@@ -527,8 +517,10 @@ class _Messages:
     def losses(self) -> tuple[float, Losses]:
         """Return a bound, and what labels lose to it."""
         bound, lost, lost_pairs = losses_of_chains(self._moved)
-        kept, lost_triplets = losses_of_triplets(self._given)
-        return bound + kept, Losses(lost, lost_pairs, lost_triplets)
+        given = self._given
+        rest = given[:, 0, :, :, None] + given[:, 1, None] + given[:, 2, :, None]
+        least = rest.min(axis=(1, 2, 3), keepdims=True)  # minus what triplets keep at most
+        return bound - float(least.sum()), Losses(lost, lost_pairs, rest - least)
 
     def walk(self, most: int) -> Labels | None:
         """Return the best labels, or None if more than ``most`` states are needed to find them."""

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
+from numpy.typing import NDArray
 from scipy.special import expit
 
 from cutplane.compute.arrays import Matrix, Vector
@@ -134,53 +135,36 @@ def train_machine(
     """
     from threadpoolctl import threadpool_limits
 
-    # Products of a batch are small: more threads would wait for each other most of the time.
-    with threadpool_limits(1, "blas"):
-        return _trained(X, n_hidden, epochs, rate, momentum, decay, batch, seed)
-
-
-def _trained(
-    X: Any,
-    n_hidden: int,
-    epochs: int,
-    rate: float,
-    momentum: float,
-    decay: float,
-    batch: int,
-    seed: int | np.random.SeedSequence,
-) -> BoltzmannMachine:
     require_probabilities(X)
     n, n_visible = X.shape
     rng = np.random.default_rng(seed)
-    mean = np.clip(_column_means(X), 1.0 / (n + 2.0), 1.0 - 1.0 / (n + 2.0))
+    mean = np.asarray(X.mean(axis=0), dtype=np.float64).ravel()
+    mean = np.clip(mean, 1.0 / (n + 2.0), 1.0 - 1.0 / (n + 2.0))
     machine = BoltzmannMachine(
         (SETTINGS.first_scale * rng.normal(size=(n_hidden, n_visible))).astype(np.float32),
         np.log(mean / (1.0 - mean)).astype(np.float32),
         np.zeros(n_hidden, dtype=np.float32),
     )
+    parts = machine.weights, machine.visible, machine.hidden
     sample = _dense(X[:: -(-n // SETTINGS.sample)])
-    last = [np.zeros_like(part) for part in (machine.weights, machine.visible, machine.hidden)]
-    for epoch in range(epochs):
-        order = rng.permutation(n)
-        kept = (
-            momentum if epoch >= SETTINGS.first_epochs else min(momentum, SETTINGS.first_momentum)
-        )
-        for begin in range(0, n, batch):
-            v = _dense(X[order[begin : begin + batch]])
-            changes = contrastive_divergence(machine, v, rng)
-            changes[0] -= decay * machine.weights
-            parts = (machine.weights, machine.visible, machine.hidden)
-            for part, step, change in zip(parts, last, changes, strict=True):
-                step *= kept
-                step += rate * change
-                part += step
-        machine.history.append(_report(machine, sample, rng))
-    return BoltzmannMachine(
-        machine.weights.astype(np.float64),
-        machine.visible.astype(np.float64),
-        machine.hidden.astype(np.float64),
-        machine.history,
-    )
+    last = [np.zeros_like(part) for part in parts]
+    # Products of a batch are small: more threads would wait for each other most of the time.
+    with threadpool_limits(1, "blas"):
+        for epoch in range(epochs):
+            order = rng.permutation(n)
+            first = epoch < SETTINGS.first_epochs
+            kept = min(momentum, SETTINGS.first_momentum) if first else momentum
+            for begin in range(0, n, batch):
+                v = _dense(X[order[begin : begin + batch]])
+                changes = contrastive_divergence(machine, v, rng)
+                changes[0] -= decay * machine.weights
+                for part, step, change in zip(parts, last, changes, strict=True):
+                    step *= kept
+                    step += rate * change
+                    part += step
+            machine.history.append(_report(machine, sample, rng))
+    weights, visible, hidden = (part.astype(np.float64) for part in parts)
+    return BoltzmannMachine(weights, visible, hidden, machine.history)
 
 
 def contrastive_divergence(
@@ -235,10 +219,6 @@ def _report(machine: BoltzmannMachine, v: Matrix, rng: np.random.Generator) -> E
     )
 
 
-def _dense(rows: Any) -> Any:
-    dense = rows.toarray() if scipy.sparse.issparse(rows) else rows
+def _dense(rows: NDArray[Any] | scipy.sparse.csr_array) -> Any:
+    dense = rows if isinstance(rows, np.ndarray) else rows.toarray()
     return np.asarray(dense, dtype=np.float32)
-
-
-def _column_means(X: Any) -> Vector:
-    return np.asarray(X.mean(axis=0), dtype=np.float64).ravel()

@@ -27,7 +27,6 @@ from cutplane.models.networks.network import (
     layers_with,
     sigmoid_layers,
     trained,
-    vector_of,
     with_scores,
     write_vector,
 )
@@ -185,11 +184,6 @@ def scores_of(
     scores = TorchScores(with_scores(network, coef), X, dtype=dtype, n_threads=n_threads)
     found = scores.scores(scores.start)
     return found.reshape(len(found), -1)
-
-
-def parameters_of_network(network: Any, coef: Matrix, *rest: Any) -> Vector:
-    """Return all parameters of a fitted tagger, as its risk has them."""
-    return np.concatenate([vector_of(network), *(np.ravel(part) for part in (coef, *rest))])
 
 
 def _pretrained(features: NeuralFeatures, X: Any) -> tuple[Any, list[list[Epoch]]]:

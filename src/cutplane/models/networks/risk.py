@@ -8,6 +8,7 @@ in batches, whose sums are added up in order: see :mod:`cutplane.models.networks
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
 from typing import Any
 
@@ -80,7 +81,7 @@ class TorchRisk(Summable):
         self,
         module: Any,
         data: Any,
-        loss: Any = None,
+        loss: Callable[[Any, Any], Any] | None = None,
         *,
         n_parameters: int | None = None,
         convex: bool | None = None,

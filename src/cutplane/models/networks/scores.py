@@ -7,8 +7,7 @@ Scores from a torch module: a map that is not linear, with derivatives by autogr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from copy import copy
 from typing import Any, NamedTuple
 
@@ -49,70 +48,8 @@ def linear_layers(module: Any) -> list[Any]:
     return layers if whole and same else []
 
 
-class Recorder:
-    """Hears what goes through layers, batch by batch.
-
-    Parameters
-    ----------
-    layers : list of torch.nn.Linear
-    """
-
-    def __init__(self, layers: list[Any]) -> None:
-        self._layers = layers
-        self._batch: list[list[tuple[Any, Any]]] = []
-        self._inputs: list[list[Any]] = [[] for _ in layers]
-        self._slopes: list[list[Any]] = [[] for _ in layers]
-
-    @contextmanager
-    def listening(self) -> Iterator[None]:
-        """Hear of every use of a layer in here."""
-        handles = [
-            layer.register_forward_hook(self._hears(number))
-            for number, layer in enumerate(self._layers)
-        ]
-        try:
-            yield
-        finally:
-            for handle in handles:
-                handle.remove()
-
-    def _hears(self, number: int) -> Any:
-        def heard(layer: Any, inputs: tuple[Any, ...], outputs: Any) -> None:
-            self._batch[number].append((inputs[0], outputs))
-
-        return heard
-
-    def begin_batch(self) -> None:
-        """Forget the uses of the last batch."""
-        self._batch = [[] for _ in self._layers]
-
-    def end_batch(self, outputs: Any, slopes: Any) -> None:
-        """Go back from the outputs of the network to those of all layers."""
-        torch = import_torch()
-        uses = [use for each in self._batch for use in each]
-        found = iter(
-            torch.autograd.grad(
-                outputs, [z for _, z in uses], slopes, allow_unused=True, materialize_grads=True
-            )
-        )
-        for number, each in enumerate(self._batch):
-            for given, z in each:
-                self._inputs[number].append(_rows(given, given.shape[-1]))
-                self._slopes[number].append(_rows(next(found), z.shape[-1]))
-
-    def traces(self) -> list[LayerTrace]:
-        """Return what was heard of all batches."""
-        traces = []
-        for layer, inputs, slopes in zip(self._layers, self._inputs, self._slopes, strict=True):
-            rows, bias = np.concatenate(inputs), layer.bias is not None
-            if bias:
-                rows = np.concatenate([rows, np.ones((len(rows), 1), rows.dtype)], axis=1)
-            traces.append(LayerTrace(rows, np.concatenate(slopes), bias))
-        return traces
-
-
-def _rows(values: Any, width: int) -> NDArray[Any]:
-    rows: NDArray[Any] = values.detach().cpu().numpy().reshape(-1, width)
+def _rows(values: Any) -> NDArray[Any]:
+    rows: NDArray[Any] = values.detach().cpu().numpy().reshape(-1, values.shape[-1])
     return rows
 
 
@@ -250,19 +187,47 @@ class TorchScores(ScoreMap):
 
     def layer_traces(self, w: Vector, slopes: NDArray[np.float64]) -> list[LayerTrace]:
         """Return what goes through the linear layers, given the derivatives by the scores."""
-        bounds = batch_bounds(self.rows.shape[0], self.batch)
-        recorder = Recorder(linear_layers(self.network.module))
+        bounds, torch = batch_bounds(self.rows.shape[0], self.batch), import_torch()
+        layers = linear_layers(self.network.module)
+        # Inputs and outputs of each use of a layer in a batch; then inputs and slopes of all uses.
+        uses: list[list[tuple[Any, Any]]] = [[] for _ in layers]
+        seen: list[list[tuple[NDArray[Any], NDArray[Any]]]] = [[] for _ in layers]
+
+        def listen(layer: Any, own: list[tuple[Any, Any]]) -> Any:
+            return layer.register_forward_hook(lambda _, given, z: own.append((given[0], z)))
 
         def batch(k: int) -> None:
-            recorder.begin_batch()
-            with import_torch().enable_grad():
+            for own in uses:
+                own.clear()
+            with torch.enable_grad():
                 outputs = self._outputs(bounds, k)
-                own = self.network.tensor(slopes[bounds[k] : bounds[k + 1]])
-                recorder.end_batch(outputs, own.reshape(outputs.shape))
+                by_scores = self.network.tensor(slopes[bounds[k] : bounds[k + 1]])
+                by_uses = iter(
+                    torch.autograd.grad(
+                        outputs,
+                        [z for own in uses for _, z in own],
+                        by_scores.reshape(outputs.shape),
+                        allow_unused=True,
+                        materialize_grads=True,
+                    )
+                )
+            for own, rows in zip(uses, seen, strict=True):
+                rows += [(_rows(given), _rows(next(by_uses))) for given, _ in own]
 
-        with self.network.at(w), recorder.listening():
-            self.network.each_batch(len(bounds) - 1, batch, n_threads=1)
-        return recorder.traces()
+        hooks = list(map(listen, layers, uses))
+        try:
+            with self.network.at(w):
+                self.network.each_batch(len(bounds) - 1, batch, n_threads=1)
+        finally:
+            for hook in hooks:
+                hook.remove()
+        traces = []
+        for layer, each in zip(layers, seen, strict=True):
+            inputs, found = map(np.concatenate, zip(*each, strict=True))
+            if layer.bias is not None:
+                inputs = np.concatenate([inputs, np.ones((len(inputs), 1), inputs.dtype)], axis=1)
+            traces.append(LayerTrace(inputs, found, layer.bias is not None))
+        return traces
 
     def plane_at(
         self, w: Vector, scores: NDArray[np.float64], slopes: NDArray[np.float64], offset: float

@@ -22,7 +22,7 @@ from cutplane.estimators.description import Description, Layout, Targets
 from cutplane.estimators.estimator import by_parts, estimator
 from cutplane.estimators.fit import Examples, Plan
 from cutplane.estimators.linear import LinearModel
-from cutplane.losses import CLASSIFICATION, SharedScore
+from cutplane.losses import CLASSIFICATION, Loss, SharedScore
 from cutplane.risks import ScoredRisk
 
 
@@ -71,7 +71,7 @@ class OrdinalClassifier(ClassifierMixin, LinearModel):
         intercept="thresholds_",
     )
 
-    loss: Any = field(default="hinge", kw_only=False)
+    loss: str | Loss = field(default="hinge", kw_only=False)
     categories: Any = None
     smoothing: float = 0.5
     predict_log_proba = predict_log_proba

@@ -130,12 +130,12 @@ class LinearRanker(Penalized):
         """Fit the model to Dask collections, where their rows are."""
         if group is not None or qid is None:
             raise ValueError("Dask collections need qid, the query of each document, not group")
-        from cutplane.cluster.collections import fit_collection, target_risks
-        from cutplane.cluster.risk import Target, count_queries
+        from cutplane.cluster.collections import fit_collection
+        from cutplane.cluster.risk import ShardedRisk, count_queries
 
         def risks(sample: Any, masses: Any) -> Sequence[ShardedRisk]:
             self.n_queries_ = sample.ask(count_queries)
-            return target_risks(sample, self.loss_function(), [Target()], intercept=False)
+            return [ShardedRisk(sample, self.loss_function(), intercept=False)]
 
         fit_collection(self, X, y, sample_weight, risks, qid=qid)
 

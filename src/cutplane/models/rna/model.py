@@ -168,8 +168,8 @@ def count_features(bases: Bases, partners: Partners) -> Vector:
         if first == j:  # a hairpin
             counts[_AT.closing + pair] += 1.0
             counts[_AT.hairpin_mismatch + 16 * pair + 4 * bases[i + 1] + bases[j - 1]] += 1.0
-            length = min(j - i - 1, LONGEST)
-            _count_up(counts, _AT.hairpin_length, length - SHORTEST_HAIRPIN + 1)
+            longer = min(j - i - 1, LONGEST) - SHORTEST_HAIRPIN + 1
+            counts[_AT.hairpin_length : _AT.hairpin_length + longer] += 1.0
             continue
         last = j - 1
         while partners[last] < 0:
@@ -186,13 +186,6 @@ def count_features(bases: Bases, partners: Partners) -> Vector:
         inside = _AT.multi_branch, _AT.multi_unpaired
         _count_branches(counts, bases, partners, i + 1, j, inside)
     return counts
-
-
-@njit(cache=True, nogil=True)
-def _count_up(counts: Vector, begin: int, n: int) -> None:
-    """Count a length as at least each of the first ``n``."""
-    for k in range(begin, begin + n):
-        counts[k] += 1.0
 
 
 @njit(cache=True, nogil=True)
@@ -233,12 +226,12 @@ def _count_two_pairs(
     counts[_AT.closing + turned] += 1.0
     length = min(left + right, LONGEST)
     if left == 0 or right == 0:
-        _count_up(counts, _AT.bulge_length, length)
+        counts[_AT.bulge_length : _AT.bulge_length + length] += 1.0
         return
     counts[_AT.interior_mismatch + 16 * pair + 4 * bases[i + 1] + bases[j - 1]] += 1.0
     counts[_AT.interior_mismatch + 16 * turned + 4 * bases[l + 1] + bases[k - 1]] += 1.0
-    _count_up(counts, _AT.interior_length, length - 1)
-    _count_up(counts, _AT.asymmetry, min(abs(left - right), _MOST_ASYMMETRY))
+    counts[_AT.interior_length : _AT.interior_length + length - 1] += 1.0
+    counts[_AT.asymmetry : _AT.asymmetry + min(abs(left - right), _MOST_ASYMMETRY)] += 1.0
 
 
 _NONE = -np.inf

@@ -45,12 +45,11 @@ def padded(n_labels: int) -> int:
     return -(-n_labels // 8) * 8 if n_labels > 4 else n_labels
 
 
-def with_padding(matrix: Matrix, fill: float) -> Matrix:
-    """Return a square matrix with both sides padded."""
-    n, width = len(matrix), padded(len(matrix))
-    wide = np.full((width, width), fill)  # np.pad is slow, and this is done for each piece
-    wide[:n, :n] = matrix
-    return wide
+def tokens_of(offsets: Indices, chosen: Indices) -> tuple[Indices, Indices]:
+    """Return the tokens of some sequences, one after the other, and the offsets that they have."""
+    lengths = np.diff(offsets)[chosen]
+    own = np.concatenate([[0], np.cumsum(lengths)])
+    return np.repeat(offsets[chosen] - own[:-1], lengths) + np.arange(own[-1]), own
 
 
 @njit(cache=True, nogil=True)
@@ -132,16 +131,6 @@ def reach_labels(
 
 
 @njit(cache=True, nogil=True)
-def last_label(best: Matrix, n: int, end: Vector) -> int:
-    """Return the best label of the last of n tokens, the first if several are."""
-    label, height = 0, -np.inf
-    for b in range(len(end)):
-        if best[n - 1, b] + end[b] > height:
-            label, height = b, best[n - 1, b] + end[b]
-    return label
-
-
-@njit(cache=True, nogil=True)
 def trace_back(best: Matrix, backward: Matrix, i0: int, t: int, labels: Labels) -> None:
     """Fill in the best labels before token ``i0 + t``, given its own; the first if several are."""
     n_labels = len(backward)
@@ -173,9 +162,8 @@ def buffers_for(longest: int, n_labels: int, width: int) -> Buffers:
 @njit(cache=True, nogil=True)
 def turn(transitions: Matrix, backward: Matrix) -> None:
     """Write transitions with the next label first."""
-    for a in range(len(backward)):
-        for b in range(len(backward)):
-            backward[b, a] = transitions[a, b]
+    n_labels = len(backward)
+    backward[:] = transitions[:n_labels, :n_labels].T
 
 
 @njit(cache=True, nogil=True)
@@ -189,7 +177,11 @@ def find_best(
     """
     best, reach, backward = buffers
     reach_labels(scores, y, margin, i0, i1, best, reach)
-    labels[i1 - 1] = last_label(best, i1 - i0, scores.end)
+    label, height, end = 0, -np.inf, scores.end
+    for b in range(len(end)):
+        if best[i1 - i0 - 1, b] + end[b] > height:  # the first one, if several are the best
+            label, height = b, best[i1 - i0 - 1, b] + end[b]
+    labels[i1 - 1] = label
     trace_back(best, backward, i0, i1 - i0 - 1, labels)
 
 
@@ -254,7 +246,10 @@ class ChainScores(NamedTuple):
 
     def padded(self) -> ChainScores:
         """Return the scores with transitions from and to labels that nothing reaches."""
-        return self._replace(transitions=with_padding(self.transitions, -np.inf))
+        n, width = len(self.start), padded(len(self.start))
+        transitions = np.full((width, width), -np.inf)  # np.pad is slow, for each piece
+        transitions[:n, :n] = self.transitions
+        return self._replace(transitions=transitions)
 
 
 class Blocks(NamedTuple):
@@ -334,15 +329,16 @@ class Chains:
 
     def sum_by_block(self, values: Vector) -> Vector:
         """Return the sums of a number for each sequence over the blocks."""
-        return _sums(self.block_of, values, self.n_blocks)
+        sums = np.bincount(self.block_of, values, self.n_blocks)
+        return sums.astype(np.float64, copy=False)  # without values NumPy counts in integers
 
     def count_pairs(self, labels: Labels, weights: Vector) -> NDArray[np.float64]:
         """Return for each block how often labels follow each other, weighted by sequence."""
         n, here = self.n_labels, self.seconds
         sequences = np.repeat(np.arange(self.n_sequences), np.maximum(self.lengths - 1, 0))
         pairs = (self.block_of[sequences] * n + labels[here - 1]) * n + labels[here]
-        counts = _sums(pairs, weights[sequences], self.n_blocks * n * n)
-        return counts.reshape(self.n_blocks, n, n)
+        counts = np.bincount(pairs, weights[sequences], self.n_blocks * n * n)
+        return counts.astype(np.float64, copy=False).reshape(self.n_blocks, n, n)
 
     def run(self, kernel: Callable[..., None], *arguments: Any) -> None:
         """Call ``kernel(blocks, first, last, *arguments)`` on all blocks, on several threads."""
@@ -367,12 +363,6 @@ class Chains:
     def best(self, scores: ChainScores) -> Labels:
         """Return the labels with the largest score."""
         return self.worst(scores, np.zeros(self.n_tokens, dtype=np.int32), 0.0)[0]
-
-
-def _sums(places: NDArray[np.int64], values: Vector, n_places: int) -> Vector:
-    """Return the sum of the values that belong to each place."""
-    sums: Any = np.bincount(places, weights=values, minlength=n_places)
-    return np.asarray(sums, dtype=np.float64)
 
 
 class NBest(NamedTuple):
@@ -422,17 +412,6 @@ def _comes_first(child: Indices, other: Indices, tree: Indices, labels: Labels, 
 
 
 @njit(cache=True, nogil=True)
-def _score(scores: ChainScores, labels: Labels, i0: int, i1: int) -> float:
-    S, T, start, end = scores
-    total: float = start[labels[i0]] + end[labels[i1 - 1]]
-    for t in range(i0, i1):
-        total += S[t, labels[t]]
-        if t > i0:
-            total += T[labels[t - 1], labels[t]]
-    return total
-
-
-@njit(cache=True, nogil=True)
 def _line_up(
     loss: float, child: Indices, waiting: int, wanted: int, losses: Vector, children: Indices,
     tree: Indices, labels: Labels, i0: int,
@@ -479,7 +458,11 @@ def _fill_n_best(
         if i0 == i1:
             continue
         find_best(scores, y, 0.0, i0, i1, buffers, labels[0])
-        top_scores[i] = _score(scores, labels[0], i0, i1)
+        top_scores[i] = scores.start[labels[0, i0]] + end[labels[0, i1 - 1]]
+        for t in range(i0, i1):
+            top_scores[i] += scores.emissions[t, labels[0, t]]
+            if t > i0:
+                top_scores[i] += scores.transitions[labels[0, t - 1], labels[0, t]]
         tree[0, 0], tree[0, 1], tree[0, 2] = -1, i1 - i0, -1
         waiting = 0
         for k in range(n - 1):

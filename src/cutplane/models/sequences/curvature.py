@@ -104,7 +104,9 @@ def bends_beside_emissions(risk: ChainRisk, p: Matrix, shares: Vector) -> Vector
 
 def with_curvature(risk: object) -> ChainRisk | None:
     """Return a risk whose curvature is known, and small enough to be kept; else None."""
-    if not isinstance(risk, ChainRisk) or not risk.label_probabilities:
+    if not isinstance(risk, ChainRisk) or not risk.loss.probabilities:
+        return None
+    if not risk.map.linear or risk.map.observed or not risk.rows.second_derivatives:
         return None
     return risk if risk.n_labels * risk.n_features**2 <= _MOST_ENTRIES else None
 

@@ -234,13 +234,10 @@ def _fill_marginals_in_log_space(
                 value += log_sums[t] - rows[t, y[i0 + t]]
                 if t > 0:
                     value -= T[0, y[i0 + t - 1], y[i0 + t]]
-                for b in range(n_labels):
-                    slopes[i0 + t, b] = weights[i] * nodes[t, b]
+                slopes[i0 + t] = weights[i] * nodes[t]
                 slopes[i0 + t, y[i0 + t]] -= weights[i]
             losses[i] = max(value, 0.0)
-            for a in range(n_labels):
-                for b in range(n_labels):
-                    pairs[block, a, b] += weights[i] * both[0, a, b]
+            pairs[block, :, :n_labels] += weights[i] * both[0]
 
 
 @njit(cache=True, nogil=True)

@@ -21,13 +21,13 @@ derivatives go back through the network before the next one begins.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.mapped import MappedFile
@@ -35,9 +35,17 @@ from cutplane.compute.products import dot
 from cutplane.compute.threads import summed
 from cutplane.core.protocols import KeptPoint, LibraryPoint, Plane, Quadratic
 from cutplane.core.search import Trial, between, beyond, model_minimum
-from cutplane.data import AllPairs, ObservedPairs, PairMap, ScoreMap, TorchScores, rows_and_map
+from cutplane.data import (
+    AllPairs,
+    ObservedPairs,
+    PairMap,
+    Rows,
+    ScoreMap,
+    TorchScores,
+    as_rows,
+)
 from cutplane.data.observed_pairs import PairSums
-from cutplane.models.sequences.chain import Chains, ChainScores, Indices
+from cutplane.models.sequences.chain import Chains, ChainScores, Indices, tokens_of
 from cutplane.models.sequences.losses import ChainLoss, ChainOutcome, ChainSlopes, LabeledChains
 from cutplane.risks.composite import InferenceRisk
 from cutplane.risks.scored import good_number_of_groups, normalized, require_finite
@@ -89,15 +97,13 @@ class ChainPoint(LibraryPoint):
     """
 
     def __init__(self, risk: ChainRisk, w: Vector, scores: ChainScores) -> None:
-        self._risk = risk
-        self.w = w
-        self.scores = scores
+        self.risk, self.w, self.scores = risk, w, scores
         self._group_planes: dict[int, list[Plane]] = {}
 
     @cached_property
     def outcome(self) -> ChainOutcome:
         """What the dynamic programs found: computed on first use, then kept."""
-        return self._risk.evaluate(self.scores)
+        return self.risk.evaluate(self.scores)
 
     @property
     def value(self) -> float:
@@ -110,22 +116,18 @@ class ChainPoint(LibraryPoint):
 
     @cached_property
     def _plane(self) -> Plane:
-        return self._risk.pull_back(self.outcome.slopes())
+        return self.risk.pull_back(self.outcome.slopes())
 
     def planes(self, n_groups: int) -> list[Plane]:
         """Return the plane of each group, all in one pass over the data, the first time."""
         if n_groups not in self._group_planes:
-            planes = self._risk.pull_back_groups(self.outcome.slopes(), n_groups)
+            planes = self.risk.pull_back_groups(self.outcome.slopes(), n_groups)
             self._group_planes[n_groups] = planes
         return self._group_planes[n_groups]
 
     def toward(self, other: ChainPoint) -> ChainSegment:
         """Return the risk on the ray from here through ``other``."""
         return ChainSegment(self, other)
-
-    def moved(self, step: float, direction: ChainScores, way: Vector) -> ChainPoint:
-        """Return the point after a step along a direction of scores, and a way of parameters."""
-        return ChainPoint(self._risk, self.w + step * way, self.scores.moved(step, direction))
 
 
 class ChainSegment:
@@ -163,7 +165,10 @@ class ChainSegment:
     def at(self, step: float) -> ChainPoint:
         """Return the point at ``step``, without a pass over the data."""
         if step not in self._known:
-            self._known[step] = self._start.moved(step, self._direction, self._way)
+            start = self._start
+            self._known[step] = ChainPoint(
+                start.risk, start.w + step * self._way, start.scores.moved(step, self._direction)
+            )
         return self._known[step]
 
 
@@ -266,74 +271,6 @@ def rough_bends(piece: LabeledChains, slopes: ChainSlopes) -> ChainSlopes:
     )
 
 
-@dataclass
-class ChainSums:
-    """Value and slopes of a risk, summed over sequences; slopes by emissions are elsewhere.
-
-    `mixing` is the entropy that the flatter plane gains, of a loss that knows probabilities.
-    """
-
-    rest: Vector
-    value: float = 0.0
-    offset: float = 0.0
-    mixing: float = 0.0
-
-    def add(self, other: ChainSums) -> None:
-        """Add the sums over other sequences."""
-        self.rest += other.rest
-        self.value += other.value
-        self.offset += other.offset
-        self.mixing += other.mixing
-
-
-class ChainPieces:
-    """The sequences of a risk, evaluated a piece at a time: some that lie behind each other.
-
-    Parameters
-    ----------
-    loss : ChainLoss
-    data : LabeledChains
-    n_pieces : int
-        About so many; a sequence is whole.
-    ends : bool
-        Whether labels have weights at the start and at the end of a sequence.
-
-    Attributes
-    ----------
-    bounds : ndarray of shape (n_pieces + 1,)
-        The token where each piece begins, and where the last one ends.
-    """
-
-    def __init__(self, loss: ChainLoss, data: LabeledChains, n_pieces: int, *, ends: bool) -> None:
-        chains = data.chains
-        cuts = np.unique(chains.cut(max(n_pieces, 1)))
-        # Sequences without tokens alone make no piece.
-        cuts = cuts[np.append(np.diff(chains.offsets[cuts]) > 0, True)]
-        cuts[0] = 0
-        self._loss, self._ends = loss, ends
-        self._pieces = [data.part(i, j) for i, j in pairwise(cuts)]
-        self.bounds: NDArray[np.int64] = chains.offsets[cuts]
-
-    def __len__(self) -> int:
-        return len(self._pieces)
-
-    def evaluate(
-        self, k: int, scores: ChainScores, *, bends: bool = False
-    ) -> tuple[ChainSums, Matrix]:
-        """Return what a piece with these scores adds to the sums, and its slopes by emissions.
-
-        With `bends`, rough second derivatives in place of slopes.
-        """
-        piece = self._pieces[k]
-        outcome = self._loss.evaluate(piece, scores)
-        slopes = outcome.slopes()
-        if bends:
-            slopes = rough_bends(piece, slopes)
-        rest = sums_beside_emissions(piece.chains, slopes, ends=self._ends)
-        offset, mixing = float(slopes.offsets.sum()), outcome.mixing(SETTINGS.flatter)
-        return ChainSums(rest, outcome.value, offset, mixing), slopes.emissions
-
-
 class ChainRisk(InferenceRisk):
     """Mean loss of a linear chain on labeled sequences.
 
@@ -374,7 +311,7 @@ class ChainRisk(InferenceRisk):
 
     def __init__(
         self,
-        rows: Any,
+        rows: Rows | ScoreMap | NDArray[Any] | csr_array,
         y: Any,
         offsets: Any,
         loss: ChainLoss,
@@ -388,7 +325,8 @@ class ChainRisk(InferenceRisk):
     ) -> None:
         if not isinstance(loss, ChainLoss):
             raise TypeError(f"loss must be a ChainLoss such as cp.ChainMargin(), got {loss!r}")
-        self.rows, given = rows_and_map(rows, n_threads=n_threads)
+        given = rows if isinstance(rows, ScoreMap) else None
+        self.rows = as_rows(rows, n_threads=n_threads) if given is None else given.rows
         if given is not None and given.linear and not isinstance(given, PairMap):
             raise TypeError(f"a chain needs weights for pairs of label and feature, got {given}")
         if given is not None and len(given.score_shape) != 1 and n_labels != 1:
@@ -465,12 +403,6 @@ class ChainRisk(InferenceRisk):
         return self.loss.probabilities
 
     @property
-    def label_probabilities(self) -> bool:
-        """Whether points know the probabilities of labels, and features all second derivatives."""
-        all_pairs = self.map.linear and not self.map.observed
-        return self.loss.probabilities and all_pairs and self.rows.second_derivatives
-
-    @property
     def rough_bends(self) -> bool:
         """Whether `bends_at` is known: that of a conditional random field on observed pairs."""
         return self.loss.probabilities and self.map.observed
@@ -493,7 +425,9 @@ class ChainRisk(InferenceRisk):
     @property
     def good_groups(self) -> int:
         """How many groups should make a run the fastest."""
-        return good_number_of_groups(self.rows) if self.map.linear else 1
+        if not self.map.linear:
+            return 1
+        return good_number_of_groups(self.rows.n_entries, self.rows.shape[1])
 
     def group_bounds(self, n_groups: int) -> Vector:
         """Return what each group's part of the risk never goes below."""
@@ -516,9 +450,7 @@ class ChainRisk(InferenceRisk):
         """
         chains = self.data.chains
         chosen = np.arange(chains.n_sequences)[examples]
-        lengths = chains.lengths[chosen]
-        offsets = np.concatenate([[0], np.cumsum(lengths)])
-        tokens = np.repeat(chains.offsets[chosen] - offsets[:-1], lengths) + np.arange(offsets[-1])
+        tokens, offsets = tokens_of(chains.offsets, chosen)
         part = ChainRisk(
             self.map.part(tokens),
             self.data.y[tokens],
@@ -546,88 +478,110 @@ class ChainRisk(InferenceRisk):
             point = self.at(w)
             return KeptPoint(w, point.value, point.plane())
         self.evaluations += 1
-        slope, found = self._summed(w)
-        plane, flatter, share = Plane(slope, found.offset), None, SETTINGS.flatter
+        slope, (value, offset, mixing) = self._summed(w)
+        plane, flatter, share = Plane(slope, offset), None, SETTINGS.flatter
         if self.loss.probabilities:
-            flatter = Plane(share * slope, share * found.offset + found.mixing)
-        return KeptPoint(w, found.value, plane, flatter)
+            flatter = Plane(share * slope, share * offset + mixing)
+        return KeptPoint(w, value, plane, flatter)
 
     def bends_at(self, w: Vector) -> Vector:
         """Return a rough second derivative by each parameter: as much work as an evaluation."""
         self.evaluations += 1
         return self._summed(w, bends=True)[0]
 
-    def _summed(self, w: Vector, *, bends: bool = False) -> tuple[Vector, ChainSums]:
+    def _summed(self, w: Vector, *, bends: bool = False) -> tuple[Vector, list[float]]:
         """Return derivatives and sums over all pieces, with observed pairs, on several threads.
 
-        With `bends`, rough second derivatives in place of derivatives.
+        The sums are those of `_evaluate_piece`. With `bends`, rough second derivatives in place of
+        derivatives.
         """
         self.inferences += self.n_examples
-        coef, *rest = self._parts(w)
-        features, pieces = cast(ObservedPairs, self.map), self._pieces
+        coef, *rest = self.parts(w)
+        features, (pieces, bounds) = cast(ObservedPairs, self.map), self._pieces
         score, by = features.scorer(coef), features.squared() if bends else features
         n_sums = min(features.n_sums, len(pieces))
         cuts = np.arange(n_sums + 1) * len(pieces) // n_sums
 
-        def part(number: int) -> tuple[PairSums, ChainSums]:
-            pairs, sums = by.sums(), ChainSums(np.zeros(self._n_rest))
+        def part(number: int) -> tuple[PairSums, Vector]:
+            pairs, sums = by.sums(), np.zeros(self._n_sums)
             for k in range(cuts[number], cuts[number + 1]):
-                begin, end = pieces.bounds[k : k + 2]
+                begin, end = bounds[k : k + 2]
                 scores = ChainScores(np.empty((end - begin, self.n_labels)), *rest)
                 score(begin, end, scores.emissions)
                 require_finite(scores, w)
-                found, slopes = pieces.evaluate(k, scores, bends=bends)
+                found, slopes = self._evaluate_piece(pieces[k], scores, bends=bends)
                 pairs.add(slopes, begin)
-                sums.add(found)
+                sums += found
             return pairs, sums
 
-        def add(total: tuple[PairSums, ChainSums], other: tuple[PairSums, ChainSums]) -> None:
+        def add(total: tuple[PairSums, Vector], other: tuple[PairSums, Vector]) -> None:
             total[0].add_sums(other[0])
-            total[1].add(other[1])
+            total[1][...] += other[1]
 
         pairs, sums = summed(part, n_sums, add, n_threads=self.data.chains.n_threads)
-        return np.concatenate([pairs.by_pair(), sums.rest]), sums
+        return np.concatenate([pairs.by_pair(), sums[:-3]]), sums[-3:].tolist()
+
+    def _evaluate_piece(
+        self, piece: LabeledChains, scores: ChainScores, *, bends: bool = False
+    ) -> tuple[Vector, Matrix]:
+        """Return what some sequences add to the sums of the risk, and their slopes by emissions.
+
+        The sums are other slopes, then the value, the plane's offset, and the entropy that the
+        flatter plane gains. With `bends`, rough second derivatives in place of slopes.
+        """
+        outcome = self.loss.evaluate(piece, scores)
+        slopes = outcome.slopes()
+        if bends:
+            slopes = rough_bends(piece, slopes)
+        rest = sums_beside_emissions(piece.chains, slopes, ends=self.ends)
+        sums = outcome.value, slopes.offsets.sum(), outcome.mixing(SETTINGS.flatter)
+        return np.append(rest, sums), slopes.emissions
 
     def _at_batches(self, w: Vector) -> KeptPoint:
         """Return the point at ``w`` of a map that is not linear: a piece is a batch of it."""
         self.inferences += self.n_examples
-        inner, *rest = self._parts(w)
-        network, pieces = cast(TorchScores, self.map), self._pieces
-        found: list[Any] = [None] * len(pieces)
+        inner, *rest = self.parts(w)
+        network, (pieces, bounds) = cast(TorchScores, self.map), self._pieces
+        found = np.zeros((len(pieces), self._n_sums))
 
         def slopes_of(k: int, emissions: Matrix) -> Matrix:
             # One label's scores come as a vector.
             emissions = np.ascontiguousarray(emissions.reshape(len(emissions), -1))
             scores = ChainScores(emissions, *rest)
             require_finite(scores, w, whose=f"scores of {network}")
-            found[k], slopes = pieces.evaluate(k, scores)
+            found[k], slopes = self._evaluate_piece(pieces[k], scores)
             return slopes
 
-        slope = network.pullback_through(inner, pieces.bounds, slopes_of)
-        sums = ChainSums(np.zeros(self._n_rest))
-        for each in found:
-            sums.add(each)
-        slope = np.concatenate([slope, sums.rest])
+        slope = network.pullback_through(inner, bounds, slopes_of)
+        sums = sum(found, np.zeros(self._n_sums))
+        slope, value = np.concatenate([slope, sums[:-3]]), float(sums[-3])
         require_finite([slope], w, whose=f"derivatives of {network}")
-        return KeptPoint(w, sums.value, Plane(slope, sums.value - dot(slope, w)))
+        return KeptPoint(w, value, Plane(slope, value - dot(slope, w)))
 
     @property
-    def _n_rest(self) -> int:
-        return self.n_parameters - self.map.n_parameters
+    def _n_sums(self) -> int:
+        return self.n_parameters - self.map.n_parameters + 3
 
     @cached_property
-    def _pieces(self) -> ChainPieces:
-        """Batches of a network, or pieces whose scores stay in a core's cache."""
-        n_tokens = self.data.chains.n_tokens
+    def _pieces(self) -> tuple[list[LabeledChains], Indices]:
+        """Some sequences behind each other, and the tokens where each piece begins and ends.
+
+        They are the batches of a network, or so few that their scores stay in a core's cache.
+        """
+        chains = self.data.chains
         if self.map.linear:
-            n_pieces = n_tokens * self.n_labels // SETTINGS.scores
+            n_pieces = chains.n_tokens * self.n_labels // SETTINGS.scores
         else:
-            n_pieces = -(-n_tokens // cast(TorchScores, self.map).batch)
-        return ChainPieces(self.loss, self.data, n_pieces, ends=self.ends)
+            n_pieces = -(-chains.n_tokens // cast(TorchScores, self.map).batch)
+        cuts = np.unique(chains.cut(max(n_pieces, 1)))
+        # Sequences without tokens alone make no piece.
+        cuts = cuts[np.append(np.diff(chains.offsets[cuts]) > 0, True)]
+        cuts[0] = 0
+        return [self.data.part(i, j) for i, j in pairwise(cuts)], chains.offsets[cuts]
 
     def scores(self, w: Vector) -> ChainScores:
         """Return the scores of labels and transitions: one pass over the data."""
-        emissions, *rest = self._parts(w)
+        emissions, *rest = self.parts(w)
         return ChainScores(self.map.scores(emissions).reshape(-1, self.n_labels), *rest)
 
     def split(self, w: Vector) -> tuple[Any, Any, Vector, Vector]:
@@ -636,15 +590,14 @@ class ChainRisk(InferenceRisk):
         They are views of ``w``; if only observed pairs have a weight, coefficients are a sparse
         matrix instead.
         """
-        emissions, *rest = self._parts(w)
+        emissions, *rest = self.parts(w)
         return self.pairs.as_matrix(emissions), *rest
 
-    def beside_emissions(self, w: Vector) -> tuple[Any, Vector, Vector]:
-        """Return transitions, and weights at start and end (zero if there are none)."""
-        _, transitions, start, end = self._parts(w)
-        return transitions, start, end
+    def parts(self, w: Vector) -> tuple[Vector, Any, Vector, Vector]:
+        """Return the map's parameters, transitions, and weights at start and end: views of ``w``.
 
-    def _parts(self, w: Vector) -> tuple[Vector, Any, Vector, Vector]:
+        The last two are zero if there are none.
+        """
         n = self.n_labels
         emissions, transitions, ends = np.split(w, np.cumsum([self.map.n_parameters, n * n]))
         start, end = (ends[:n], ends[n:]) if self.ends else (np.zeros(n), np.zeros(n))

@@ -141,22 +141,6 @@ def clear_labels(data: ChainData, i0: int, labels: Labels, w: ChainWeights) -> N
 
 
 @njit(cache=True, nogil=True)
-def _rank(
-    scores: Matrix, w: ChainWeights, n: int, labels: Labels, first: int, kept: Kept, i: int,
-    heights: Vector,
-) -> None:  # fmt: skip
-    """Fill in ``loss + score`` of each kept label sequence, but for what all have in common."""
-    for p in range(kept.counts[i]):
-        at = first + p * n
-        height = kept.losses[i, p] + w.ends[0, labels[at]] + w.ends[1, labels[at + n - 1]]
-        for t in range(n):
-            height += scores[t, labels[at + t]]
-        for t in range(1, n):
-            height += w.transitions[labels[at + t - 1], labels[at + t]]
-        heights[p] = height
-
-
-@njit(cache=True, nogil=True)
 def ascend(
     data: ChainData, kept: Kept, labels: Labels, stiffness: float, w: ChainWeights,
     examples: Indices, gaps: Vector,
@@ -182,7 +166,14 @@ def ascend(
                 score_token(data, i0 + t, w.coef, scores, t)
             else:
                 scores[t, labels[first + t]] = 0.0
-        _rank(scores, w, n, labels, first, kept, i, heights)
+        for p in range(count):  # loss and score, but for what all of them have in common
+            at = first + p * n
+            height = kept.losses[i, p] + w.ends[0, labels[at]] + w.ends[1, labels[at + n - 1]]
+            for t in range(n):
+                height += scores[t, labels[at + t]]
+            for t in range(1, n):
+                height += w.transitions[labels[at + t - 1], labels[at + t]]
+            heights[p] = height
         gaps[i] = weights[i] * balance(kept, i, weights[i] / stiffness, heights, moved)
         for t in range(n):
             for p in range(count):
@@ -269,8 +260,12 @@ def add_weighted(
                 move_labels(data, i0, labels[at : at + n], labels[first : first + n], by, w)
 
 
-class ChainTables:
-    """Features and parameters of a risk of chains, as compiled code reads them."""
+# A smaller scale is multiplied into the parameters, before they get large.
+SMALLEST_SCALE = 1e-6
+
+
+class ChainSteps:
+    """Features and parameters of a risk of chains as compiled code reads them, and steps."""
 
     def __init__(self, risk: ChainRisk) -> None:
         if risk.entries is None:
@@ -302,13 +297,29 @@ class ChainTables:
         parts = [self._risk.pairs.from_table(tables.coef), tables.transitions.ravel()]
         return np.concatenate(parts + ([tables.ends.ravel()] if self._risk.ends else []))
 
+    def follow(self, w: Vector, sequences: Indices, shrinks: Vector, lengths: Vector) -> Vector:
+        """Take a step on each of some sequences; return the parameters after the last.
+
+        Raises `NonFiniteRisk` if they overflow.
+        """
+        risk, tables = self._risk, self.add(w, self.zeros())
+        take = _margin_steps if risk.loss.worst_labels else _crf_steps
+        take(self.data, risk.data.y, sequences, shrinks, lengths, tables, padded(risk.n_labels))
+        return self.finite_vector(tables, w)
+
+    def finite_vector(self, tables: ChainWeights, before: Vector) -> Vector:
+        """Return parameters as one vector; `NonFiniteRisk` if steps from ``before`` overflowed."""
+        after = self.vector(tables)
+        require_finite([after], before)
+        return after
+
 
 class ChainOutputs(Outputs[ChainPoint]):
     """Labels of the sequences of a `ChainRisk` with the loss `cutplane.ChainMargin`."""
 
     def __init__(self, risk: ChainRisk) -> None:
         self.weights, self._labeled = risk.data.weights, risk.data
-        self._tables = ChainTables(risk)
+        self._tables = ChainSteps(risk)
 
     def first(self, most: int) -> Cache:
         """Return the true labels alone, with space for ``most`` of each sequence."""
@@ -342,36 +353,12 @@ class ChainOutputs(Outputs[ChainPoint]):
         return self._tables.vector(w)
 
 
-# A smaller scale is multiplied into the parameters, before they get large.
-SMALLEST_SCALE = 1e-6
-
-
 def as_chains(risk: Risk) -> ChainRisk | None:
     """Return a risk of chains that steps are compiled for, or None."""
     if not isinstance(risk, ChainRisk) or risk.entries is None:
         return None
     smooth = risk.loss.probabilities and not risk.pairs.observed
     return risk if smooth or risk.loss.worst_labels else None
-
-
-class ChainSteps(ChainTables):
-    """Steps on the sequences of a risk of chains."""
-
-    def follow(self, w: Vector, sequences: Indices, shrinks: Vector, lengths: Vector) -> Vector:
-        """Take a step on each of some sequences; return the parameters after the last.
-
-        Raises `NonFiniteRisk` if they overflow.
-        """
-        risk, tables = self._risk, self.add(w, self.zeros())
-        take = _margin_steps if risk.loss.worst_labels else _crf_steps
-        take(self.data, risk.data.y, sequences, shrinks, lengths, tables, padded(risk.n_labels))
-        return self.finite_vector(tables, w)
-
-    def finite_vector(self, tables: ChainWeights, before: Vector) -> Vector:
-        """Return parameters as one vector; `NonFiniteRisk` if steps from ``before`` overflowed."""
-        after = self.vector(tables)
-        require_finite([after], before)
-        return after
 
 
 @njit(cache=True, nogil=True)
@@ -393,10 +380,8 @@ def _score(data: ChainData, i: int, w: ChainWeights, scale: float, scores: Chain
         score_token(data, i0 + t, w.coef, S, t)
         for b in range(n_labels):
             S[t, b] *= scale
-    for a in range(n_labels):
-        for b in range(n_labels):
-            T[a, b] = scale * w.transitions[a, b]
-        start[a], end[a] = scale * w.ends[0, a], scale * w.ends[1, a]
+    T[:n_labels, :n_labels] = scale * w.transitions
+    start[:], end[:] = scale * w.ends[0], scale * w.ends[1]
 
 
 @njit(cache=True, nogil=True)

@@ -18,7 +18,7 @@ is the sum of their likelihoods.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple
@@ -29,12 +29,10 @@ from numpy.typing import NDArray
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.compiled import njit
 from cutplane.compute.threads import default_threads, run_blocks
-from cutplane.models.sequences.chain import Indices, longest_in
+from cutplane.models.sequences.chain import Indices, Labels, longest_in, tokens_of
 from cutplane.models.speech.model import Array, Covariance, GaussianHMMs
 from cutplane.models.speech.paths import Moves, Path, best_labels, fill_best
 from cutplane.models.structured.forests import sum_product
-
-Table = NDArray[np.float64]
 
 
 class LikelihoodSettings(NamedTuple):
@@ -89,16 +87,6 @@ def _log_add(a: float, b: float) -> float:
 
 
 @njit(cache=True, nogil=True)
-def mix(scores: Matrix, n_states: int, out: Matrix) -> None:
-    """Fill in the logarithm of each state's density: of the sum over its Gaussians."""
-    for t in range(scores.shape[0]):
-        for s in range(n_states):
-            out[t, s] = scores[t, s]
-            for g in range(n_states + s, scores.shape[1], n_states):
-                out[t, s] = _log_add(out[t, s], scores[t, g])
-
-
-@njit(cache=True, nogil=True)
 def _take(
     frames: Matrix, t: int, means: Matrix, g: int, share: float, counts: Counts, x: Vector
 ) -> None:
@@ -117,18 +105,6 @@ def _take(
 
 
 @njit(cache=True, nogil=True)
-def arcs_between(moves: Moves) -> Table:
-    """Return the scores of moves from each state to each other, as `sum_product` reads them."""
-    n_states = len(moves.start)
-    arcs = np.full((1, n_states, n_states), -np.inf)
-    for j in range(len(moves.jumps)):
-        for s in range(n_states):
-            if 0 <= s - moves.jumps[j] < n_states:
-                arcs[0, s - moves.jumps[j], s] = moves.bands[j, s]
-    return arcs
-
-
-@njit(cache=True, nogil=True)
 def count_expected(
     frames: Matrix, offsets: Indices, weights: Vector, scores: Matrix, moves: Moves,
     means: Matrix, counts: Counts,
@@ -138,9 +114,18 @@ def count_expected(
     ``scores`` are those of all Gaussians at all frames.
     """
     jumps, n_states = moves.jumps, len(moves.start)
-    E, seen = np.empty((len(scores), n_states)), np.zeros((len(scores), n_states))
-    mix(scores, n_states, E)
-    arcs, order = arcs_between(moves), np.arange(longest_in(offsets, 0, len(weights)))
+    # The logarithm of each state's density is that of the sum over its Gaussians.
+    E, seen = scores[:, :n_states].copy(), np.zeros((len(scores), n_states))
+    for t in range(len(scores)):
+        for s in range(n_states):
+            for g in range(n_states + s, scores.shape[1], n_states):
+                E[t, s] = _log_add(E[t, s], scores[t, g])
+    arcs = np.full((1, n_states, n_states), -np.inf)  # from each state to each other
+    for j in range(len(jumps)):
+        for s in range(n_states):
+            if 0 <= s - jumps[j] < n_states:
+                arcs[0, s - jumps[j], s] = moves.bands[j, s]
+    order = np.arange(longest_in(offsets, 0, len(weights)))
     taken, log_sums, x = np.empty_like(arcs), np.empty(len(order)), np.empty(frames.shape[1])
     total = 0.0
     for i in range(len(weights)):
@@ -171,40 +156,21 @@ def count_expected(
 
 @njit(cache=True, nogil=True)
 def count_path(
-    frames: Matrix, offsets: Indices, weights: Vector, path: Path, components: Path,
+    frames: Matrix, offsets: Indices, weights: Vector, path: Path, components: Labels,
     means: Matrix, n_states: int, counts: Counts,
 ) -> None:  # fmt: skip
-    """Add what a path takes: its states, the Gaussians in ``components.states``, its moves."""
+    """Add what a path takes: its states, the Gaussian of each frame in its state, its moves."""
     x = np.empty(frames.shape[1])
     for i in range(len(weights)):
         i0, i1 = offsets[i], offsets[i + 1]
         for t in range(i0, i1):
             s = path.states[t]
-            g = components.states[t] * n_states + s
+            g = components[t] * n_states + s
             _take(frames, t, means, g, weights[i], counts, x)
             if t > i0:
                 counts.bands[path.jumps[t], s] += weights[i]
         counts.start[path.states[i0]] += weights[i]
         counts.end[path.states[i1 - 1]] += weights[i]
-
-
-@njit(cache=True, nogil=True)
-def align(offsets: Indices, scores: Matrix, moves: Moves, path: Path, components: Path) -> None:
-    """Fill in the best path of each sequence, and the best Gaussian of its state at each frame."""
-    n_states, n_gaussians = len(moves.start), scores.shape[1]
-    E = np.empty((len(scores), n_states))
-    for t in range(len(scores)):
-        for s in range(n_states):
-            E[t, s] = scores[t, s]
-            for g in range(n_states + s, n_gaussians, n_states):
-                E[t, s] = max(E[t, s], scores[t, g])
-    best_labels(offsets, 0, len(offsets) - 1, E, moves, path)
-    for t in range(len(scores)):
-        g, s = path.states[t], path.states[t]
-        for other in range(s, n_gaussians, n_states):
-            if scores[t, other] > scores[t, g]:
-                g = other
-        components.states[t] = g // n_states
 
 
 def even_path(one: GaussianHMMs, offsets: Indices) -> Path:
@@ -264,14 +230,8 @@ def no_counts(one: GaussianHMMs) -> Counts:
     """Return zeros: room for the counts of one class."""
     K, G, D = one.n_states, one.n_states * one.n_components, one.n_features
     products = D * D if one.covariance is Covariance.FULL else D
-    return Counts(
-        np.zeros(G),
-        np.zeros((G, D)),
-        np.zeros((G, products)),
-        np.zeros(K),
-        np.zeros((len(one.jumps), K)),
-        np.zeros(K),
-    )
+    shapes = [(G,), (G, D), (G, products), (K,), (len(one.jumps), K), (K,)]
+    return Counts(*(np.zeros(shape) for shape in shapes))
 
 
 def _shifts(counts: Counts) -> Matrix:
@@ -279,16 +239,6 @@ def _shifts(counts: Counts) -> Matrix:
     seen = (counts.gaussians > SETTINGS.fewest_frames)[:, None]
     safe = np.where(seen, counts.gaussians[:, None], 1.0)
     return np.where(seen, counts.sums / safe, 0.0)
-
-
-def shared_variance(counts: Iterable[Counts], floors: Vector) -> Vector:
-    """Return the variance that is most likely if Gaussians of several classes have the same."""
-    total, n = np.zeros_like(floors), 0.0
-    for each in counts:
-        # Around the new means. A frame of a Gaussian whose mean stays counts around the old one.
-        squares = each.products - each.gaussians[:, None] * _shifts(each) ** 2
-        total, n = total + squares.sum(axis=0), n + float(each.gaussians.sum())
-    return np.maximum(total / n, floors)
 
 
 def reestimated(
@@ -314,7 +264,11 @@ def reestimated(
         for g in np.flatnonzero(seen):
             products = counts.products[g].reshape(D, D) / n[g]
             covariance = products - np.outer(shift[g], shift[g]) + np.diag(SETTINGS.ridge * floors)
-            log_sds[g], lower[g] = _regressions(covariance)
+            # Each feature's spread given those before it, and its coefficients for these: with a
+            # Cholesky factor L of the covariance, inv(L / diag(L)) has them in its rows.
+            factor = np.linalg.cholesky(covariance)
+            unit = np.linalg.solve(factor / np.diag(factor), np.eye(D))
+            log_sds[g], lower[g] = np.log(np.diag(factor)), unit[np.tril_indices(D, -1)]
         log_sds = np.maximum(log_sds, 0.5 * np.log(floors))
     else:
         safe = np.where(seen, n, 1.0)[:, None]
@@ -350,17 +304,6 @@ def probabilities(counts: Matrix, allowed: NDArray[np.bool_] | None = None) -> M
     shares = np.where(totals > 0.0, counts / np.where(totals > 0.0, totals, 1.0), equal)
     shares = np.where(allowed, np.maximum(shares, SETTINGS.least_probability), 0.0)
     return np.asarray(shares / shares.sum(axis=1, keepdims=True))
-
-
-def _regressions(covariance: Matrix) -> tuple[Vector, Vector]:
-    """Return each feature's spread given those before it (logarithms), and their coefficients.
-
-    With a Cholesky factor ``L`` of the covariance, ``inv(L / diag(L))`` has them in its rows.
-    """
-    factor = np.asarray(np.linalg.cholesky(covariance), dtype=np.float64)
-    sds = np.diag(factor)
-    unit = np.asarray(np.linalg.solve(factor / sds, np.eye(len(sds))), dtype=np.float64)
-    return np.log(sds), unit[np.tril_indices(len(sds), -1)]
 
 
 @dataclass(frozen=True)
@@ -424,11 +367,8 @@ class Likelihood:
             own = len(chosen) > 0
             if not own:
                 chosen = np.flatnonzero(weights[owners] > 0.0)
-            parts = [frames[bounds[i] : bounds[i + 1]] for i in chosen]
-            ends = np.cumsum([0, *(len(part) for part in parts)])
-            return ClassFit(
-                one, np.concatenate(parts), ends, weights[owners[chosen]], floors, own=own
-            )
+            rows, offsets = tokens_of(bounds, chosen)
+            return ClassFit(one, frames[rows], offsets, weights[owners[chosen]], floors, own=own)
 
         def each(work: Callable[[ClassFit], None], groups: list[list[ClassFit]]) -> None:
             fits = [fit for group in groups for fit in group]
@@ -451,8 +391,12 @@ class Likelihood:
             groups = [group for group in groups if not _has_converged(group)]
             for group in groups:
                 maximize(group, floors, shared=shared)
-        parts = _side_by_side(fits, shared=shared)
-        parts |= _orders(hmms, labels, owners, weights)
+        parts = _orders(hmms, labels, owners, weights)
+        for name in hmms.shapes.keys() - parts.keys():
+            by_gaussian = name in ("means", "log_sds", "lower", "weights")
+            parts[name] = np.concatenate([fit.parts[name] for fit in fits], axis=int(by_gaussian))
+        if shared:
+            parts["log_sds"] = parts["log_sds"][0, 0, 0]
         return hmms.join(parts), [fit.history for fit in fits]
 
 
@@ -484,7 +428,6 @@ class ClassFit:
         self.one, self.own = one, own
         self._frames, self._offsets, self._weights = np.ascontiguousarray(frames), offsets, weights
         self._path: Path | None = None
-        self._components: Path | None = None
         self.n_frames = float(weights @ np.diff(offsets))
         self.counts = no_counts(one)
         self.history: list[float] = []
@@ -499,12 +442,15 @@ class ClassFit:
         """Count along the best paths; the first time, along even ones."""
         one, frames, offsets = self.one, self._frames, self._offsets
         tables = one.tables(one.join(self.parts))
-        if self._path is None or self._components is None:
-            self._path = path = even_path(one, offsets)
-            self._components = Path(clusters(frames, path.states, one), path.jumps)
+        if self._path is None:
+            self._path = even_path(one, offsets)
+            self._components = clusters(frames, self._path.states, one)
         else:
             fill_best(frames, 0, len(frames), tables.gaussians, len(self._scores.T), self._scores)
-            align(offsets, self._scores, tables.moves, self._path, self._components)
+            scores = self._scores.reshape(len(frames), one.n_components, one.n_states)
+            best_labels(offsets, 0, len(offsets) - 1, scores.max(axis=1), tables.moves, self._path)
+            along = scores[np.arange(len(frames)), :, self._path.states]
+            self._components = along.argmax(axis=1).astype(np.int32)
         self.counts = no_counts(one)
         count_path(
             frames, offsets, self._weights, self._path, self._components, tables.gaussians.means,
@@ -528,7 +474,13 @@ def maximize(group: list[ClassFit], floors: Vector, *, shared: bool) -> None:
     """Give classes the parameters that are most likely, given their counts."""
     variance = None
     if shared:
-        variance = shared_variance([fit.counts for fit in group if fit.own], floors)
+        # Of the Gaussians of all classes, around the new means. A frame of a Gaussian whose mean
+        # stays counts around the old one.
+        total, n = np.zeros_like(floors), 0.0
+        for counts in [fit.counts for fit in group if fit.own]:
+            squares = counts.products - counts.gaussians[:, None] * _shifts(counts) ** 2
+            total, n = total + squares.sum(axis=0), n + float(counts.gaussians.sum())
+        variance = np.maximum(total / n, floors)
     for fit in group:
         fit.parts = reestimated(fit.one, fit.parts, fit.counts, floors, variance)
 
@@ -539,20 +491,6 @@ def _has_converged(group: list[ClassFit]) -> bool:
     counted = [fit for fit in group if fit.own] or group
     gain = sum(fit.history[-1] - fit.history[-2] for fit in counted)
     return gain < SETTINGS.least_gain * sum(fit.n_frames for fit in counted)
-
-
-def _side_by_side(fits: list[ClassFit], *, shared: bool) -> dict[str, Array]:
-    """Return the models of all classes side by side."""
-    parts = {
-        name: np.concatenate([fit.parts[name] for fit in fits], axis=axis)
-        for name, axis in {
-            **dict.fromkeys(("means", "log_sds", "lower", "weights"), 1),
-            **dict.fromkeys(("start", "arcs", "end"), 0),
-        }.items()
-    }
-    if shared:
-        parts["log_sds"] = parts["log_sds"][0, 0, 0]
-    return parts
 
 
 def segments_of(

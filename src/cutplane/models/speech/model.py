@@ -17,9 +17,11 @@ vector is a model, and nothing has to be projected.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -202,19 +204,11 @@ class GaussianHMMs:
 
     def no_sums(self) -> tuple[GaussianSums, MoveSums]:
         """Return zeros: room for sums of slopes by all that the tables hold."""
-        G, S = self.n_components * self.n_classes * self.n_states, self.n_classes * self.n_states
-        D, lower = self.n_features, self.shapes["lower"][-1]
-        gaussians = GaussianSums(
-            np.zeros((G, D)), np.zeros((G, D)), np.zeros((G, lower)), np.zeros(G)
-        )
-        moves = MoveSums(
-            np.zeros(S),
-            np.zeros((len(self.jumps), S)),
-            np.zeros(S),
-            np.zeros(self.n_classes),
-            np.zeros(self.shapes["follow"]),
-        )
-        return gaussians, moves
+        S, D = self.n_classes * self.n_states, self.n_features
+        G = self.n_components * S
+        gaussians = (G, D), (G, D), (G, self.shapes["lower"][-1]), (G,)
+        moves = (S,), (len(self.jumps), S), (S,), (self.n_classes,), self.shapes["follow"]
+        return GaussianSums(*map(np.zeros, gaussians)), MoveSums(*map(np.zeros, moves))
 
     def gathered(self, gaussians: GaussianSums, moves: MoveSums) -> Vector:
         """Return slopes by the entries of the tables as a vector of slopes by the parameters."""
@@ -270,11 +264,9 @@ class GaussianHMMs:
         spreads, scores : float
             Factors for spreads, and for all that is no mean and no spread.
         """
-        part, M = self.split(w), self.shapes["means"]
-        log_sds = np.broadcast_to(part["log_sds"], M)
-        below, before = np.tril_indices(self.n_features, -1)
-        if not self.shapes["lower"][-1]:
-            below, before = below[:0], before[:0]
+        log_sds = np.broadcast_to(self.split(w)["log_sds"], self.shapes["means"])
+        full = self.covariance is Covariance.FULL
+        below, before = np.tril_indices(self.n_features if full else 0, -1)
         factors: dict[str, Array] = {
             name: np.full(shape, scores) for name, shape in self.shapes.items()
         }
@@ -284,13 +276,16 @@ class GaussianHMMs:
         return self.join(factors)
 
 
+def no_path(n_frames: int) -> Path:
+    """Return room for a path."""
+    return Path(np.empty(n_frames, dtype=np.int32), np.empty(n_frames, dtype=np.int32))
+
+
 def blocks_of(hmms: GaussianHMMs, offsets: Indices) -> list[int]:
     """Return where blocks of sequences begin, and the last ends: of about as many frames each."""
     n_frames, n_sequences = int(offsets[-1]), len(offsets) - 1
     work = n_frames * hmms.n_classes * hmms.n_states * hmms.n_components * hmms.n_features
     n_blocks = max(1, min(count_blocks(work), n_sequences))
-    if n_blocks == 1:
-        return [0, n_sequences]
     cuts = np.arange(1, n_blocks) * n_frames // n_blocks
     return [0, *np.searchsorted(offsets[:-1], cuts).tolist(), n_sequences]
 
@@ -305,20 +300,36 @@ def state_scores(
     return scores
 
 
+def _search(
+    search: Callable[[int, int, Matrix, Moves], None],
+    hmms: GaussianHMMs,
+    w: Vector,
+    frames: Matrix,
+    offsets: Indices,
+    n_threads: int | None,
+) -> None:
+    """Call a search on the sequences ``i <= k < j`` of each block, with their states' scores."""
+    tables, bounds = hmms.tables(w), blocks_of(hmms, offsets)
+
+    def run(first: int, last: int) -> None:
+        for i, j in pairwise(bounds[first : last + 1]):
+            if i < j:
+                E = state_scores(hmms, tables, frames, int(offsets[i]), int(offsets[j]))
+                search(i, j, E, tables.moves)
+
+    run_blocks(run, len(bounds) - 1, n_threads=n_threads or default_threads())
+
+
 def score_classes(
     hmms: GaussianHMMs, w: Vector, frames: Matrix, offsets: Indices, *, n_threads: int | None = None
 ) -> Matrix:
     """Return the score of the best path of each class (column) for each sequence."""
-    tables, bounds = hmms.tables(w), blocks_of(hmms, offsets)
     found = np.empty((len(offsets) - 1, hmms.n_classes))
 
-    def run(first: int, last: int) -> None:
-        for i, j in zip(bounds[first:last], bounds[first + 1 : last + 1], strict=True):
-            if i < j:
-                E = state_scores(hmms, tables, frames, int(offsets[i]), int(offsets[j]))
-                found[i:j] = class_scores(offsets, i, j, E, tables.moves)
+    def search(i: int, j: int, E: Matrix, moves: Moves) -> None:
+        found[i:j] = class_scores(offsets, i, j, E, moves)
 
-    run_blocks(run, len(bounds) - 1, n_threads=n_threads or default_threads())
+    _search(search, hmms, w, frames, offsets, n_threads)
     return found
 
 
@@ -326,17 +337,11 @@ def label_frames(
     hmms: GaussianHMMs, w: Vector, frames: Matrix, offsets: Indices, *, n_threads: int | None = None
 ) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
     """Return the class of each frame on the best path, and whether it begins a segment."""
-    tables, bounds = hmms.tables(w), blocks_of(hmms, offsets)
-    n_frames = int(offsets[-1])
-    states, jumps = np.empty(n_frames, dtype=np.int32), np.empty(n_frames, dtype=np.int32)
+    states, jumps = no_path(int(offsets[-1]))
 
-    def run(first: int, last: int) -> None:
-        for i, j in zip(bounds[first:last], bounds[first + 1 : last + 1], strict=True):
-            if i < j:
-                begin, end = int(offsets[i]), int(offsets[j])
-                E = state_scores(hmms, tables, frames, begin, end)
-                path = Path(states[begin:end], jumps[begin:end])
-                best_labels(offsets, i, j, E, tables.moves, path)
+    def search(i: int, j: int, E: Matrix, moves: Moves) -> None:
+        here = slice(offsets[i], offsets[j])
+        best_labels(offsets, i, j, E, moves, Path(states[here], jumps[here]))
 
-    run_blocks(run, len(bounds) - 1, n_threads=n_threads or default_threads())
+    _search(search, hmms, w, frames, offsets, n_threads)
     return states // np.int32(hmms.n_states), jumps == ENTERED

@@ -47,11 +47,7 @@ def _four_squares(
     means, scales, _, _ = table
     n_features, n_gaussians = means.shape
     t0, t1, t2, t3 = rows
-    for g in range(n_gaussians):
-        a0[g] = 0.0
-        a1[g] = 0.0
-        a2[g] = 0.0
-        a3[g] = 0.0
+    a0[:], a1[:], a2[:], a3[:] = 0.0, 0.0, 0.0, 0.0
     for d in range(n_features):
         x0, x1, x2, x3 = frames[t0, d], frames[t1, d], frames[t2, d], frames[t3, d]
         for g in range(n_gaussians):
@@ -259,13 +255,13 @@ def _punish(
 
 
 @njit(cache=True, nogil=True)
-def last_state(best: Matrix, n: int, moves: Moves, first: int, last: int) -> int:
-    """Return the best state to end in, of those from ``first`` to ``last``."""
+def last_state(best: Matrix, n: int, moves: Moves, first: int, last: int) -> tuple[int, float]:
+    """Return the best state to end in, of those from ``first`` to ``last``; what paths score."""
     pad, state, top = padding(moves), first, -np.inf
     for s in range(first, last):
         if best[n - 1, pad + s] + moves.end[s] > top:
             state, top = s, best[n - 1, pad + s] + moves.end[s]
-    return state
+    return state, top
 
 
 @njit(cache=True, nogil=True)
@@ -314,8 +310,7 @@ def class_scores(offsets: Indices, first: int, last: int, E: Matrix, moves: Move
         n = offsets[i + 1] - offsets[i]
         reach(E, offsets[i] - offsets[first], n, moves, nothing, 0.0, best, row)
         for c in range(n_classes):
-            s = last_state(best, n, moves, c * n_states, (c + 1) * n_states)
-            scores[i - first, c] = best[n - 1, padding(moves) + s] + moves.end[s]
+            _, scores[i - first, c] = last_state(best, n, moves, c * n_states, (c + 1) * n_states)
     return scores
 
 
@@ -332,21 +327,19 @@ def worst_classes(
     begin with the first frame of the first sequence; ``y`` has all sequences.
     """
     n_classes = len(moves.prior)
-    n_states, pad = len(moves.start) // n_classes, padding(moves)
+    n_states = len(moves.start) // n_classes
     best, row = room_for(longest_in(offsets, first, last), moves), np.empty(len(moves.start))
     nothing = np.empty(0, np.int32)
     for i in range(first, last):
         i0, n = offsets[i] - offsets[first], offsets[i + 1] - offsets[i]
         reach(E, i0, n, moves, nothing, 0.0, best, row)
-        right = last_state(best, n, moves, y[i] * n_states, (y[i] + 1) * n_states)
-        height = best[n - 1, pad + right] + moves.end[right]
+        right, height = last_state(best, n, moves, y[i] * n_states, (y[i] + 1) * n_states)
         state, top = right, height
         for c in range(n_classes):
             if c != y[i]:
-                s = last_state(best, n, moves, c * n_states, (c + 1) * n_states)
-                v = best[n - 1, pad + s] + moves.end[s] + margin
-                if v > top:
-                    state, top = s, v
+                s, v = last_state(best, n, moves, c * n_states, (c + 1) * n_states)
+                if v + margin > top:
+                    state, top = s, v + margin
         if not (np.isfinite(height) and np.isfinite(top)):
             gains[i], mistakes[i] = np.inf, 0.0
             continue
@@ -367,18 +360,16 @@ def worst_labels(
     ``gains`` and ``mistakes`` are as in `worst_classes`, but the latter count wrong frames. Paths,
     ``E`` and ``y`` begin with the first frame of the first sequence.
     """
-    n_all, pad = len(moves.start), padding(moves)
+    n_all = len(moves.start)
     n_states = n_all // len(moves.prior)
     best, row = room_for(longest_in(offsets, first, last), moves), np.empty(n_all)
     for i in range(first, last):
         i0, n = offsets[i] - offsets[first], offsets[i + 1] - offsets[i]
         reach(E, i0, n, moves, y, -np.inf, best, row)
-        s = last_state(best, n, moves, 0, n_all)
-        height = best[n - 1, pad + s] + moves.end[s]
+        s, height = last_state(best, n, moves, 0, n_all)
         trace_back(best, i0, n, moves, s, true.states, true.jumps)
         reach(E, i0, n, moves, y, margin, best, row)
-        s = last_state(best, n, moves, 0, n_all)
-        top = best[n - 1, pad + s] + moves.end[s]
+        s, top = last_state(best, n, moves, 0, n_all)
         trace_back(best, i0, n, moves, s, worst.states, worst.jumps)
         wrong = 0.0
         for t in range(i0, i0 + n):
@@ -402,7 +393,7 @@ def best_labels(
     for i in range(first, last):
         i0, n = offsets[i] - offsets[first], offsets[i + 1] - offsets[i]
         reach(E, i0, n, moves, nothing, 0.0, best, row)
-        s = last_state(best, n, moves, 0, len(moves.start))
+        s, _ = last_state(best, n, moves, 0, len(moves.start))
         trace_back(best, i0, n, moves, s, path.states, path.jumps)
 
 

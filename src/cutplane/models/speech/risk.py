@@ -23,11 +23,11 @@ from cutplane.compute.arrays import Vector
 from cutplane.compute.products import dot
 from cutplane.compute.threads import default_threads, summed
 from cutplane.core.protocols import KeptPoint, Plane
-from cutplane.models.speech.model import GaussianHMMs, Tables, blocks_of, state_scores
+from cutplane.models.sequences.chain import tokens_of
+from cutplane.models.speech.model import GaussianHMMs, blocks_of, no_path, state_scores
 from cutplane.models.speech.paths import (
     GaussianSums,
     MoveSums,
-    Path,
     add_differences,
     worst_classes,
     worst_labels,
@@ -119,11 +119,8 @@ class HMMRisk(Summable):
         chosen = np.arange(self.n_examples)[examples]
         if not len(chosen):
             raise ValueError("a risk needs at least one sequence")
-        lengths = np.diff(self.offsets)[chosen]
         part = copy(self)
-        part.offsets = np.concatenate([[0], np.cumsum(lengths)])
-        rows = np.repeat(self.offsets[chosen] - part.offsets[:-1], lengths)
-        rows += np.arange(part.offsets[-1])
+        rows, part.offsets = tokens_of(self.offsets, chosen)
         part.frames = self.frames[rows]
         part.y = self.y[rows if self.hmms.segments else chosen]
         part.weights = normalized(self.weights[chosen], len(chosen))
@@ -141,9 +138,25 @@ class HMMRisk(Summable):
         gains, mistakes = np.zeros(self.n_examples), np.zeros(self.n_examples)
         bounds = blocks_of(self.hmms, self.offsets)
 
+        n_states, find = self.hmms.n_states, worst_labels if self.hmms.segments else worst_classes
+
         def block(k: int) -> tuple[GaussianSums, MoveSums]:
-            sums = self.hmms.no_sums()
-            self._block(tables, bounds[k], bounds[k + 1], gains, mistakes, sums)
+            sums, first, last = self.hmms.no_sums(), bounds[k], bounds[k + 1]
+            if first == last:
+                return sums
+            begin, end = int(self.offsets[first]), int(self.offsets[last])
+            E = state_scores(self.hmms, tables, self.frames, begin, end)
+            worst, true = no_path(end - begin), no_path(end - begin)
+            find(
+                self.offsets, first, last, E, tables.moves,
+                self.y[begin:end] if self.hmms.segments else self.y, self.margin, worst, true,
+                gains, mistakes,
+            )  # fmt: skip
+            if mistakes[first:last].any():
+                add_differences(
+                    self.frames, self.offsets, first, last, tables.gaussians, E.shape[1], n_states,
+                    self.weights, mistakes, worst, true, *sums,
+                )  # fmt: skip
             return sums
 
         sums = summed(block, len(bounds) - 1, _add, n_threads=self.n_threads)
@@ -152,36 +165,6 @@ class HMMRisk(Summable):
         if not (np.isfinite(value) and np.isfinite(slope).all()):
             return KeptPoint(w, np.inf, Plane(np.zeros_like(w), np.inf))
         return KeptPoint(w, value, Plane(slope, value - dot(slope, w)))
-
-    def _block(
-        self,
-        tables: Tables,
-        first: int,
-        last: int,
-        gains: Vector,
-        mistakes: Vector,
-        sums: tuple[GaussianSums, MoveSums],
-    ) -> None:
-        """Fill in the gains of the sequences from first to last, and add their slopes."""
-        if first == last:
-            return
-        begin, end = int(self.offsets[first]), int(self.offsets[last])
-        n_all = self.hmms.n_classes * self.hmms.n_states
-        E = state_scores(self.hmms, tables, self.frames, begin, end)
-        worst, true = _no_path(end - begin), _no_path(end - begin)
-        if self.hmms.segments:
-            find, y = worst_labels, self.y[begin:end]
-        else:
-            find, y = worst_classes, self.y
-        find(
-            self.offsets, first, last, E, tables.moves, y, self.margin, worst, true, gains, mistakes
-        )
-        if not mistakes[first:last].any():
-            return
-        add_differences(
-            self.frames, self.offsets, first, last, tables.gaussians, n_all, self.hmms.n_states,
-            self.weights, mistakes, worst, true, *sums,
-        )  # fmt: skip
 
     def identity(self) -> dict[str, Any]:
         """Return what the risk consists of."""
@@ -205,7 +188,3 @@ def _add(sums: tuple[GaussianSums, MoveSums], found: tuple[GaussianSums, MoveSum
     for whole, part in zip(sums, found, strict=True):
         for own, other in zip(whole, part, strict=True):
             own += other
-
-
-def _no_path(n_frames: int) -> Path:
-    return Path(np.empty(n_frames, dtype=np.int32), np.empty(n_frames, dtype=np.int32))

@@ -83,7 +83,11 @@ class Workers(Generic[T]):
 
         def work(first: int, last: int) -> None:
             # One example at a time, because one may take as long as all others together.
-            while (place := _taken(left)) is not None:
+            while left:
+                try:
+                    place = left.popleft()
+                except IndexError:  # another thread took the last one
+                    return
                 try:
                     results[place] = self._function(examples[place], w)
                 except BaseException:
@@ -94,33 +98,20 @@ class Workers(Generic[T]):
         return results  # type: ignore[return-value]  # every place has its result by now
 
     def _by_jobs(self, examples: Sequence[int], w: Vector) -> list[T]:
-        from joblib import Parallel, delayed
+        from joblib import Parallel, delayed, wrap_non_picklable_objects
 
         if self._path is None:
-            self._path = _written(self._function)
-            weakref.finalize(self, os.unlink, self._path)
+            handle, path = tempfile.mkstemp(prefix="cutplane-", suffix=".pickle")
+            # Wrapped by joblib, because models are often defined in a notebook or a script.
+            with os.fdopen(handle, "wb") as file:
+                pickle.dump(wrap_non_picklable_objects(self._function, keep_wrapper=False), file)
+            self._path = path
+            weakref.finalize(self, os.unlink, path)
         n_chunks = min(4 * self._n_jobs, len(examples))  # examples differ in size
         cuts = [k * len(examples) // n_chunks for k in range(n_chunks + 1)]
         chunks = [list(examples[a:b]) for a, b in pairwise(cuts)]
         parts = Parallel(n_jobs=self._n_jobs)(delayed(_run)(self._path, part, w) for part in chunks)
         return [result for part in parts for result in part]
-
-
-def _taken(left: deque[int]) -> int | None:
-    try:
-        return left.popleft()
-    except IndexError:
-        return None
-
-
-def _written(function: Any) -> str:
-    # Wrapped by joblib, because models are often defined in a notebook or a script.
-    from joblib import wrap_non_picklable_objects
-
-    handle, path = tempfile.mkstemp(prefix="cutplane-", suffix=".pickle")
-    with os.fdopen(handle, "wb") as file:
-        pickle.dump(wrap_non_picklable_objects(function, keep_wrapper=False), file)
-    return path
 
 
 @lru_cache(maxsize=2)

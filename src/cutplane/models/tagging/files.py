@@ -22,7 +22,8 @@ from cutplane.estimators import SequenceTagger
 from cutplane.io.models.schema import Malformed
 from cutplane.models.networks import files as network
 from cutplane.models.tagging.tagger import MEANS, PAIRS
-from cutplane.models.tagging.templates import TemplateVectorizer, parse_templates
+from cutplane.models.tagging.templates import TemplateVectorizer
+from cutplane.models.tagging.tokens import give_names
 
 _WEIGHTS = ("coef", "transitions", "start", "end")
 _PLACES = ("coef_labels", "coef_starts")
@@ -90,15 +91,12 @@ def restore(tagger: SequenceTagger, tensors: dict[str, NDArray[Any]], document: 
     if names is not None and len(names) != tagger.n_features_in_:
         raise Malformed(f"{len(names)} names for {tagger.n_features_in_} features")
     tagger.transitions_, tagger.start_, tagger.end_ = (tensors[name] for name in _WEIGHTS[1:])
-    tagger.lam_ = _checked_lam(tensors["lam"] if "lam" in tensors else np.array([tagger.lam]))
-    tagger.vectorizer_ = _vectorizer(tagger, names)
-    return 1
-
-
-def _checked_lam(lam: NDArray[Any]) -> float:
+    lam = tensors["lam"] if "lam" in tensors else np.array([tagger.lam])
     if lam.shape != (1,) or lam.dtype.kind not in "fiu" or not 0.0 < lam[0] < np.inf:
         raise Malformed("lam is no positive number")
-    return float(lam[0])
+    tagger.lam_ = float(lam[0])
+    tagger.vectorizer_ = _vectorizer(tagger, names)
+    return 1
 
 
 def _checked_features(content: NDArray[Any]) -> list[str]:
@@ -129,20 +127,13 @@ def _sparse_coef(tensors: dict[str, NDArray[Any]], n_classes: int) -> Any:
 def _vectorizer(
     tagger: SequenceTagger, names: list[str] | None
 ) -> DictVectorizer | TemplateVectorizer | None:
-    if tagger.templates is not None:
-        if names is None:
-            raise Malformed("templates without names of features")
-        try:
-            templates = TemplateVectorizer(
-                parse_templates(tagger.templates), min_count=tagger.min_count
-            )
-        except ValueError as error:
-            raise Malformed(str(error)) from None
-        templates.feature_names_ = names
-        return templates
     if names is None:
+        if tagger.templates is not None:
+            raise Malformed("templates without names of features")
         return None
-    vectorizer = DictVectorizer()
-    vectorizer.feature_names_ = names
-    vectorizer.vocabulary_ = {name: place for place, name in enumerate(names)}
+    try:
+        vectorizer = tagger.new_vectorizer()
+    except ValueError as error:
+        raise Malformed(str(error)) from None
+    give_names(vectorizer, names)
     return vectorizer

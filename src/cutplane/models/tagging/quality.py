@@ -167,9 +167,11 @@ def count_segments(y: Sequence[Sequence[Any]], predicted: Sequence[Sequence[Any]
     >>> count_segments([["a", "a", "b", "b", "c"]], [["a", "b", "b", "b", "b"]])
     SegmentCounts(there=3, wrong=1)
     """
-    pairs = [(_runs(true), _runs(found)) for true, found in zip(y, predicted, strict=True)]
-    there = sum(len(true) for true, _ in pairs)
-    return SegmentCounts(there, sum(edits(found, true) for true, found in pairs))
+    there = wrong = 0
+    for pair in zip(y, predicted, strict=True):
+        true, found = ([label for label, _ in groupby(labels)] for labels in pair)
+        there, wrong = there + len(true), wrong + edits(found, true)
+    return SegmentCounts(there, wrong)
 
 
 def edits(found: Sequence[Any], true: Sequence[Any]) -> int:
@@ -183,10 +185,6 @@ def edits(found: Sequence[Any], true: Sequence[Any]) -> int:
                 min(costs[j] + 1, costs[j - 1] + 1, diagonal + (item != expected)),
             )
     return costs[-1]
-
-
-def _runs(labels: Sequence[Any]) -> list[Any]:
-    return [label for label, _ in groupby(labels)]
 
 
 class _Things:

@@ -14,20 +14,17 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
-from sklearn.feature_extraction import DictVectorizer
 from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 
 from cutplane.cluster.chains import ChainShape, ShardedChainRisk, ShardTokens
 from cutplane.cluster.sample import Arrays, Holding
-from cutplane.compute.arrays import Matrix, Vector
-from cutplane.estimators.callbacks import Attributes
+from cutplane.compute.arrays import Vector
 from cutplane.estimators.description import weights_of
 from cutplane.estimators.fit import Examples, Plan, fit_plan
-from cutplane.estimators.linear import without_zeros
-from cutplane.models.sequences.losses import ChainLoss
+from cutplane.models.tagging.tagger import LOSSES, MEANS, PAIRS, SequenceTagger
 from cutplane.models.tagging.templates import TemplateVectorizer
-from cutplane.models.tagging.tokens import Tokens, read_labels, read_tokens
+from cutplane.models.tagging.tokens import Tokens, give_names, read_labels, read_tokens
 
 # A DictVectorizer, a TemplateVectorizer, or None for matrices.
 Vectorizer: TypeAlias = Any
@@ -161,71 +158,44 @@ def observed(holding: Holding, reader: SequenceReader) -> NDArray[np.int64]:
     return np.unique(holding.joined(found)[0])
 
 
-def fitted_to(vectorizer: Vectorizer, names: NDArray[Any] | None) -> Vectorizer:
-    """Give a vectorizer the names of all shards."""
-    if vectorizer is None or names is None:
-        return None
-    vectorizer.feature_names_ = [str(name) for name in names]
-    if isinstance(vectorizer, DictVectorizer):
-        vectorizer.vocabulary_ = {name: k for k, name in enumerate(vectorizer.feature_names_)}
-    return vectorizer
+def fit_bag(model: SequenceTagger, X: Any, y: Any, sample_weight: Any) -> None:
+    """Fit a tagger to Dask bags of sequences and of their labels."""
+    from cutplane.cluster.collections import sample_of
 
-
-def fit_bag(
-    model: Any,
-    X: Any,
-    y: Any,
-    sample_weight: Any,
-    *,
-    vectorizer: Vectorizer,
-    loss: ChainLoss,
-    observed_only: bool | None,
-    per_token: bool,
-) -> None:
-    """Fit a tagger to Dask bags of sequences and of their labels.
-
-    If nothing is said of ``observed_only``, it depends on whether features have names.
-    """
-    from cutplane.cluster.collections import sharded_sequences
-
-    sample = sharded_sequences(X, y, sample_weight)
+    sample = sample_of({"X": X, "y": y, "weights": sample_weight}, sequences=True)
     try:
+        vectorizer: Vectorizer = model.new_vectorizer()
         found: Found = sample.ask(look, vectorizer, model.min_count)
-        if model.templates is not None and found.names is None:
+        if found.names is not None:
+            give_names(vectorizer, [str(name) for name in found.names])
+        elif model.templates is not None:
             raise ValueError("templates need tokens that are lists of columns, these are matrices")
-        vectorizer = fitted_to(vectorizer, found.names)
+        else:
+            vectorizer = None
+        observed_only = PAIRS[model.pairs]
         if observed_only is None:
             observed_only = vectorizer is not None
         reader = SequenceReader(found.classes, vectorizer, found.n_features)
         shape = ChainShape(
             reader=reader,
-            loss=loss,
+            loss=LOSSES[model.loss](),
             n_features=found.n_features,
             n_labels=len(found.classes),
             ends=model.fit_ends,
             pairs=sample.ask(observed, reader) if observed_only else None,
-            scale=1.0 / (found.n_tokens if per_token else found.weight),
+            scale=1.0 / (found.n_tokens if MEANS[model.mean] else found.weight),
         )
         risk = ShardedChainRisk(sample, shape)
         like = _one_token(shape)
-
-        def attributes(coef: Matrix, intercept: NDArray[np.float64]) -> Attributes:
-            names = ("coef_", "transitions_", "start_", "end_")
-            fitted = dict(zip(names, like.split(coef[0]), strict=True))
-            fitted["coef_"] = without_zeros(fitted["coef_"])
-            known = {"network_": None, "classes_": found.classes, "vectorizer_": vectorizer}
-            return fitted | known
-
         model.n_features_in_ = found.n_features
         start = None
-        if model.warm_start and hasattr(model, "coef_") and model.network_ is None:
-            names = model._names_of_features(vectorizer)
-            start = model._named_weights().arranged_for(like, found.classes.tolist(), names)
+        if model.warm_start and hasattr(model, "coef_"):
+            start = model.start_for(like, found.classes, model._names_of_features(vectorizer))
         plan = Plan(
             examples=Examples(X, y, np.broadcast_to(1.0, 1), {"sample_weight": sample_weight}),
             risks=[risk],
-            regularizer=model._regularizer(found.weight),
-            model=attributes,
+            regularizer=model.regularizer(found.weight),
+            model=lambda w, _: model.fitted(like, w[0], found.classes, vectorizer, None),
             starts=[start],
         )
         fit_plan(model, plan)

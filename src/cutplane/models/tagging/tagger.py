@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from copy import copy
 from dataclasses import field
 from itertools import pairwise
 from numbers import Integral
@@ -16,8 +17,7 @@ from sklearn.utils import check_scalar
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from cutplane.compute.arrays import Matrix, Vector, is_dask, require_in_memory
-from cutplane.core.protocols import Regularizer
+from cutplane.compute.arrays import Vector, is_dask, require_in_memory
 from cutplane.data import as_rows, ordered_scores
 from cutplane.estimators.callbacks import Attributes
 from cutplane.estimators.cautions import rows_are_equal, warn_of_unused
@@ -34,7 +34,7 @@ from cutplane.estimators.description import (
     weights_of,
 )
 from cutplane.estimators.estimator import Estimator, estimator, for_collections
-from cutplane.estimators.fit import Examples, Plan, fit_plan, fitting
+from cutplane.estimators.fit import Examples, Plan, ScaledRegularizer, fit_plan, fitting
 from cutplane.estimators.linear import (
     PENALTIES,
     densify,
@@ -64,71 +64,6 @@ def by_sequences(model: Any, method: str, X: Any, n: Any = None, *, lengths: Any
     return predicted_sequences(model, method, X, () if n is None else (n,))
 
 
-class TaggerWeights(NamedTuple):
-    """Weights of labels and features, of transitions, and of labels at both ends.
-
-    Attributes
-    ----------
-    labels : list
-        The labels in the order of the weights.
-    features : sequence or None
-        The names of the features; None if they have none.
-    coef : ndarray or sparse array of shape (n_labels, n_features)
-    transitions : ndarray of shape (n_labels, n_labels)
-    start, end : ndarray of shape (n_labels,)
-    """
-
-    labels: list[Any]
-    features: Sequence[Hashable] | None
-    coef: Any
-    transitions: Matrix
-    start: Vector
-    end: Vector
-
-    def of_features(self) -> dict[tuple[Any, Any], float]:
-        """Return the weights other than zero, from feature (or its number) and label."""
-        coef = scipy.sparse.coo_array(self.coef)
-        names = range(coef.shape[1]) if self.features is None else self.features
-        entries = zip(coef.row.tolist(), coef.col.tolist(), coef.data.tolist(), strict=True)
-        return {(names[j], self.labels[k]): weight for k, j, weight in entries if weight}
-
-    def of_transitions(self) -> dict[tuple[Any, Any], float]:
-        """Return all weights, from label and next label."""
-        return {
-            (before, after): weight
-            for before, row in zip(self.labels, self.transitions.tolist(), strict=True)
-            for after, weight in zip(self.labels, row, strict=True)
-        }
-
-    def arranged_for(
-        self, risk: ChainRisk, labels: list[Any], features: Sequence[Hashable] | None
-    ) -> Vector | None:
-        """Return the parameters of a risk with other labels and features, zero where they are new.
-
-        None if it is not known which features are the same.
-        """
-        n_features = self.coef.shape[1]
-        columns = np.arange(n_features)
-        if features is not None and self.features is not None:
-            columns = _places(features, self.features)
-        elif features is not self.features or n_features != risk.n_features:
-            return None
-        rows = _places(labels, self.labels)
-        w = np.zeros(risk.n_parameters)
-        # Which pair a weight belongs to, the risk tells of weights that are their own numbers.
-        numbers = np.arange(1.0, risk.pairs.n_parameters + 1.0)
-        pairs = scipy.sparse.coo_array(risk.pairs.as_matrix(numbers))
-        row, column = rows[pairs.row], columns[pairs.col]
-        known = (row >= 0) & (column >= 0)
-        places = pairs.data[known].astype(np.int64) - 1
-        w[places] = np.ravel(self.coef[row[known], column[known]])
-        _, transitions, start, end = risk.split(w)  # views of w
-        new = np.flatnonzero(rows >= 0)
-        transitions[np.ix_(new, new)] = self.transitions[np.ix_(rows[new], rows[new])]
-        start[new], end[new] = self.start[rows[new]], self.end[rows[new]]
-        return w
-
-
 def _places(names: Sequence[Hashable], known: Sequence[Hashable]) -> NDArray[np.int64]:
     """Return the place of each name among those that are known, -1 if it is not."""
     place_of = {name: place for place, name in enumerate(known)}
@@ -151,152 +86,6 @@ class RankedLabels(NamedTuple):
     log_probability: float | None
 
 
-@estimator
-class TaggerPredictions(Estimator):
-    """Predictions of a fitted linear chain, and its weights by name."""
-
-    @by_sequences
-    def predict(self, X: Any, *, lengths: Any = None) -> Any:
-        """Return the best labels of each sequence; a Dask bag for a bag of sequences.
-
-        Returns
-        -------
-        list of ndarray, or one ndarray if ``X`` came as one matrix with ``lengths``
-        """
-        tokens, chains, scores = self._scored(X, lengths)
-        return tokens.like_input(self.classes_[chains.best(scores)])
-
-    @by_sequences
-    def predict_n_best(self, X: Any, n: int, *, lengths: Any = None) -> list[list[RankedLabels]]:
-        """Return the ``n`` best sequences of labels of each sequence, the best first.
-
-        There are fewer if there are no more; an empty sequence has one. Of those that score the
-        same, the one comes first whose label is the earlier one of ``classes_`` where they differ
-        last.
-
-        Returns
-        -------
-        list of lists of RankedLabels
-            With the attributes ``labels``, ``score`` and, for the loss "crf", ``log_probability``.
-        """
-        check_scalar(n, "n", Integral, min_val=1)
-        _, chains, scores = self._scored(X, lengths)
-        found = n_best(chains, scores, int(n))
-        if not (np.isfinite(scores.emissions).all() and np.isfinite(found.top_scores).all()):
-            raise ValueError("the scores overflow: are the features on the scale of the fit?")
-        logs: list[Any] = [None] * chains.n_sequences
-        if self.loss == "crf":
-            logs = ChainCRF().log_probabilities(chains, scores, found.labels[0]).tolist()
-        return [
-            [
-                RankedLabels(
-                    self.classes_[found.labels[k, begin:end]],
-                    top - less,
-                    None if log is None else log - less,
-                )
-                for k, less in enumerate(found.behind[i, : found.counts[i]].tolist())
-            ]
-            for i, ((begin, end), top, log) in enumerate(
-                zip(pairwise(chains.offsets), found.top_scores.tolist(), logs, strict=True)
-            )
-        ]
-
-    @available_if(is_crf)
-    @by_sequences
-    def predict_marginals(self, X: Any, *, lengths: Any = None) -> Any:
-        """Return the probability of each label of each token, given all of the sequence.
-
-        Returns
-        -------
-        list of ndarray of shape (n_tokens, n_labels), or one ndarray if ``X`` came as one matrix
-        """
-        tokens, chains, scores = self._scored(X, lengths)
-        return tokens.like_input(ChainCRF().marginals(chains, scores))
-
-    def score(self, X: Any, y: Any, *, lengths: Any = None, sample_weight: Any = None) -> float:
-        """Return the share of tokens whose label is right, with the weights of their sequences."""
-        require_in_memory("SequenceTagger.score", X, "cp.evaluate takes bags")
-        tokens, chains, scores = self._scored(X, lengths)
-        labels = read_labels(y, tokens)
-        if len(labels) == 0:
-            raise ValueError("there is no token to score")
-        return tokens.share_of(self.classes_[chains.best(scores)] == labels, sample_weight)
-
-    @property
-    def state_features_(self) -> dict[tuple[Any, Any], float]:
-        """The weights other than zero, from feature (its number if it has no name) and label.
-
-        On a network, features are its outputs, by their numbers.
-        """
-        return self._named_weights().of_features()
-
-    @property
-    def transition_features_(self) -> dict[tuple[Any, Any], float]:
-        """The weights of transitions, from label and next label."""
-        return self._named_weights().of_transitions()
-
-    def _named_weights(self) -> TaggerWeights:
-        return TaggerWeights(
-            self.classes_.tolist(),
-            self._names_of_features(self.vectorizer_) if self.network_ is None else None,
-            self.coef_,
-            self.transitions_,
-            self.start_,
-            self.end_,
-        )
-
-    def _names_of_features(self, vectorizer: Any) -> Any:
-        if vectorizer is not None:
-            return vectorizer.feature_names_
-        return getattr(self, "feature_names_in_", None)
-
-    def _scored(self, X: Any, lengths: Any) -> tuple[Tokens, Chains, ChainScores]:
-        """Return the tokens of a user's sequences, and their scores."""
-        check_is_fitted(self)
-        tokens = self._as_matrix(read_tokens(X, lengths), self.vectorizer_, reset=False)
-        return tokens, *self._scores(tokens)
-
-    def _as_matrix(self, tokens: Tokens, vectorizer: Any, *, reset: bool) -> Tokens:
-        """Return tokens as rows of a matrix that was found to be fit for use."""
-        if len(tokens.X if tokens.named else tokens.lengths) == 0 or tokens.lengths.sum() == 0:
-            if reset:
-                raise ValueError("there is no token to learn from: all sequences are empty")
-            return tokens._replace(X=np.empty((0, self.n_features_in_)))
-        if tokens.named:
-            if vectorizer is None:
-                raise ValueError("the model was fitted to matrices, these tokens have names")
-            tokens = tokens.vectorized(vectorizer, fit=reset, min_count=self.min_count)
-        elif self.templates is not None and reset:
-            raise ValueError("templates need tokens that are lists of columns, these are matrices")
-        elif vectorizer is not None and not scipy.sparse.issparse(tokens.X):
-            # Sparse ones may come from the vectorizer itself.
-            raise ValueError("the model was fitted to tokens with names, these are matrices")
-        X = validate_data(
-            self, tokens.X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=reset
-        )
-        return tokens._replace(X=X)
-
-    def _scores(self, tokens: Tokens) -> tuple[Chains, ChainScores]:
-        n_threads = threads_of(self.n_jobs)
-        chains = Chains(tokens.offsets, len(self.classes_), n_threads=n_threads)
-        coef: Any = self.coef_
-        if self.network_ is not None:
-            from cutplane.models.networks.neural_features import scores_of
-
-            emissions = scores_of(self.features, self.network_, coef, tokens.X, n_threads)
-        elif isinstance(coef, np.ndarray):
-            emissions = ordered_scores(tokens.X, coef, n_threads=n_threads)
-        else:
-            emissions = scipy.sparse.csr_array(tokens.X).dot(coef.T).toarray()
-        return chains, ChainScores(emissions, self.transitions_, self.start_, self.end_)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.target_tags.required = True
-        return tags
-
-
 LOSSES: dict[str, type[ChainLoss]] = {"crf": ChainCRF, "margin": ChainMargin}
 """From a name to the loss of a sequence."""
 
@@ -307,11 +96,9 @@ if that depends on whether features have names."""
 MEANS = {"sequence": False, "token": True}
 """From a name to whether the mean loss is that of a token."""
 
-_LOOKED_AT = 200  # sequences, to see whether a model is constant
-
 
 @estimator
-class SequenceTagger(TaggerPredictions):
+class SequenceTagger(Estimator):
     """Linear chain that labels the tokens of sequences, and proves how good the fit is.
 
     It minimizes ``lam/2 |w|^2 + mean loss of a sequence``, or with another penalty a sparse model's
@@ -452,6 +239,7 @@ class SequenceTagger(TaggerPredictions):
             look_up(name, getattr(self, name), known)
         warn_of_unused(self, why_unused(self.penalty))
         if self.features is not None:
+            from cutplane.models.networks.network import vector_of
             from cutplane.models.networks.neural_features import require_features
 
             require_features(self.features)
@@ -459,41 +247,39 @@ class SequenceTagger(TaggerPredictions):
                 raise ValueError(f"a network goes with penalty='l2', not with {self.penalty!r}")
             warn_of_unused(self, {"pairs": "with a network"})
         if is_dask(X):
-            self._fit_bag(X, y, lengths, sample_weight)
+            from cutplane.models.tagging.sharded import fit_bag
+
+            if self.features is not None:
+                raise ValueError("a tagger on a network needs one machine")
+            if lengths is not None:
+                raise ValueError("a bag has sequences of its own: it takes no lengths")
+            fit_bag(self, X, y, sample_weight)
+            self.__dict__.pop("pretraining_", None)
             return self
         tokens = read_tokens(X, lengths)
         if not tokens.named:
             warn_of_unused(self, {"min_count": "on matrices of features"})
-        warm = self.warm_start and hasattr(self, "coef_")
-        previous = self._named_weights() if warm and self.features is None else None
-        tuned = self._tuned() if warm and self.features is not None else None
-        vectorizer = self._new_vectorizer() if tokens.named else None
+        previous = copy(self) if self.warm_start and hasattr(self, "coef_") else None
+        vectorizer = self.new_vectorizer() if tokens.named else None
         tokens = self._as_matrix(tokens, vectorizer, reset=True)
         weights = np.array(weights_of(sample_weight, len(tokens.lengths)))
         metadata = {"lengths": lengths, "sample_weight": sample_weight}
         examples = Examples(X, y, weights, metadata)
         risk, classes, begun = self._risk(tokens, y, weights, named=vectorizer is not None)
         start = center = None if begun is None else begun.start
-        if previous is not None:
-            names = self._names_of_features(vectorizer)
-            start = previous.arranged_for(risk, classes.tolist(), names)
-        if tuned is not None and np.array_equal(tuned[0], classes):
-            start = tuned[1] if len(tuned[1]) == risk.n_parameters else start
-
-        def model(coef: Matrix, intercept: NDArray[np.float64]) -> Attributes:
-            names = ("transitions_", "start_", "end_")
-            fitted = dict(zip(names, risk.beside_emissions(coef[0]), strict=True))
-            if begun is None:
-                fitted |= {"coef_": without_zeros(risk.split(coef[0])[0]), "network_": None}
-            else:
-                fitted["network_"], fitted["coef_"] = begun.fitted(coef[0])
-            return fitted | {"classes_": classes, "vectorizer_": vectorizer}
-
+        if previous is not None and begun is None:
+            start = previous.start_for(risk, classes, self._names_of_features(vectorizer))
+        elif previous is not None and previous.network_ is not None:
+            ends = [previous.start_, previous.end_] if self.fit_ends else []
+            chain = [np.ravel(part) for part in (previous.coef_, previous.transitions_, *ends)]
+            tuned = np.concatenate([vector_of(previous.network_), *chain])
+            if np.array_equal(previous.classes_, classes) and len(tuned) == risk.n_parameters:
+                start = tuned
         plan = Plan(
             examples=examples,
             risks=[risk],
-            regularizer=self._regularizer(float(weights.sum()), center=center),
-            model=model,
+            regularizer=self.regularizer(float(weights.sum()), center=center),
+            model=lambda w, _: self.fitted(risk, w[0], classes, vectorizer, begun),
             starts=[start],
             symptom=lambda seen, result: self._symptom(tokens),
         )
@@ -504,34 +290,64 @@ class SequenceTagger(TaggerPredictions):
             self.pretraining_ = begun.pretraining
         return self
 
-    def _regularizer(self, total_weight: float, *, center: Vector | None = None) -> Regularizer:
+    def start_for(
+        self, risk: ChainRisk, classes: NDArray[Any], names: Sequence[Hashable] | None
+    ) -> Vector | None:
+        """Return the fitted weights as parameters of a risk with other labels and features.
+
+        They are zero where these are new. None if it is not known which features are the same.
+        """
+        own_names, n_features = self._names_of_features(self.vectorizer_), self.coef_.shape[1]
+        columns = np.arange(n_features)
+        if names is not None and own_names is not None:
+            columns = _places(names, own_names)
+        elif names is not own_names or n_features != risk.n_features or self.network_ is not None:
+            return None
+        rows = _places(classes.tolist(), self.classes_.tolist())
+        w = np.zeros(risk.n_parameters)
+        # Which pair a weight belongs to, the risk tells of weights that are their own numbers.
+        numbers = np.arange(1.0, risk.pairs.n_parameters + 1.0)
+        pairs = scipy.sparse.coo_array(risk.pairs.as_matrix(numbers))
+        row, column = rows[pairs.row], columns[pairs.col]
+        known = (row >= 0) & (column >= 0)
+        places = pairs.data[known].astype(np.int64) - 1
+        w[places] = np.ravel(self.coef_[row[known], column[known]])
+        _, transitions, start, end = risk.parts(w)  # views of w
+        new = np.flatnonzero(rows >= 0)
+        transitions[np.ix_(new, new)] = self.transitions_[np.ix_(rows[new], rows[new])]
+        start[new], end[new] = self.start_[rows[new]], self.end_[rows[new]]
+        return w
+
+    @staticmethod
+    def fitted(
+        risk: ChainRisk, w: Vector, classes: NDArray[Any], vectorizer: Any, begun: Begun | None
+    ) -> Attributes:
+        """Return what a fit to a risk with these parameters leaves behind."""
+        coef, transitions, start, end = risk.parts(w)
+        if begun is None:
+            network, coef = None, without_zeros(risk.pairs.as_matrix(coef))
+        else:
+            network, coef = begun.fitted(w)
+        return {
+            "classes_": classes,
+            "coef_": coef,
+            "transitions_": transitions,
+            "start_": start,
+            "end_": end,
+            "vectorizer_": vectorizer,
+            "network_": network,
+        }
+
+    def regularizer(
+        self, total_weight: float, *, center: Vector | None = None
+    ) -> ScaledRegularizer:
         """Return the regularizer that the parameters describe."""
         lam = lam_of(self.lam, self.C, total_weight)
         return penalty_regularizer(self.penalty, self.l1_ratio, lam, center=center)
 
-    def _fit_bag(self, X: Any, y: Any, lengths: Any, sample_weight: Any) -> None:
-        """Fit the model to Dask bags, where their sequences are."""
-        from cutplane.models.tagging.sharded import fit_bag
-
-        if self.features is not None:
-            raise ValueError("a tagger on a network needs one machine")
-        if lengths is not None:
-            raise ValueError("a bag has sequences of its own: it takes no lengths")
-        fit_bag(
-            self,
-            X,
-            y,
-            sample_weight,
-            vectorizer=self._new_vectorizer(),
-            loss=LOSSES[self.loss](),
-            observed_only=PAIRS[self.pairs],
-            per_token=MEANS[self.mean],
-        )
-        self.__dict__.pop("pretraining_", None)
-
     def _symptom(self, tokens: Tokens) -> str | None:
         """Return in which way the model is constant, as far as some of the sequences tell."""
-        some = tokens.some(_LOOKED_AT)
+        some = tokens.some(200)
         if len(self.classes_) < 2 or some.lengths.sum() < 2:
             return None
         chains, scores = self._scores(some)
@@ -541,15 +357,6 @@ class SequenceTagger(TaggerPredictions):
         label = self.classes_[said[0]]
         of = f"{len(some.lengths)} training sequences"
         return f"the best model gives all tokens of {of} the label {label!s}"
-
-    def _tuned(self) -> tuple[NDArray[Any], Vector] | None:
-        """Return labels and all parameters of the last fit of a network."""
-        if self.network_ is None:
-            return None
-        from cutplane.models.networks.neural_features import parameters_of_network
-
-        rest = [self.transitions_, *((self.start_, self.end_) if self.fit_ends else ())]
-        return self.classes_, parameters_of_network(self.network_, self.coef_, *rest)
 
     def _risk(
         self, tokens: Tokens, y: Any, weights: Vector, *, named: bool
@@ -581,7 +388,148 @@ class SequenceTagger(TaggerPredictions):
         )
         return risk, classes, begun
 
-    def _new_vectorizer(self) -> DictVectorizer | TemplateVectorizer:
+    def new_vectorizer(self) -> DictVectorizer | TemplateVectorizer:
+        """Return what will make a matrix of tokens with named features, or with columns."""
         if self.templates is None:
             return DictVectorizer()
         return TemplateVectorizer(parse_templates(self.templates), min_count=self.min_count)
+
+    @by_sequences
+    def predict(self, X: Any, *, lengths: Any = None) -> Any:
+        """Return the best labels of each sequence; a Dask bag for a bag of sequences.
+
+        Returns
+        -------
+        list of ndarray, or one ndarray if ``X`` came as one matrix with ``lengths``
+        """
+        tokens, chains, scores = self._scored(X, lengths)
+        return tokens.like_input(self.classes_[chains.best(scores)])
+
+    @by_sequences
+    def predict_n_best(self, X: Any, n: int, *, lengths: Any = None) -> list[list[RankedLabels]]:
+        """Return the ``n`` best sequences of labels of each sequence, the best first.
+
+        There are fewer if there are no more; an empty sequence has one. Of those that score the
+        same, the one comes first whose label is the earlier one of ``classes_`` where they differ
+        last.
+
+        Returns
+        -------
+        list of lists of RankedLabels
+            With the attributes ``labels``, ``score`` and, for the loss "crf", ``log_probability``.
+        """
+        check_scalar(n, "n", Integral, min_val=1)
+        _, chains, scores = self._scored(X, lengths)
+        found = n_best(chains, scores, int(n))
+        if not (np.isfinite(scores.emissions).all() and np.isfinite(found.top_scores).all()):
+            raise ValueError("the scores overflow: are the features on the scale of the fit?")
+        logs: list[Any] = [None] * chains.n_sequences
+        if self.loss == "crf":
+            logs = ChainCRF().log_probabilities(chains, scores, found.labels[0]).tolist()
+        return [
+            [
+                RankedLabels(
+                    self.classes_[found.labels[k, begin:end]],
+                    top - less,
+                    None if log is None else log - less,
+                )
+                for k, less in enumerate(found.behind[i, : found.counts[i]].tolist())
+            ]
+            for i, ((begin, end), top, log) in enumerate(
+                zip(pairwise(chains.offsets), found.top_scores.tolist(), logs, strict=True)
+            )
+        ]
+
+    @available_if(is_crf)
+    @by_sequences
+    def predict_marginals(self, X: Any, *, lengths: Any = None) -> Any:
+        """Return the probability of each label of each token, given all of the sequence.
+
+        Returns
+        -------
+        list of ndarray of shape (n_tokens, n_labels), or one ndarray if ``X`` came as one matrix
+        """
+        tokens, chains, scores = self._scored(X, lengths)
+        return tokens.like_input(ChainCRF().marginals(chains, scores))
+
+    def score(self, X: Any, y: Any, *, lengths: Any = None, sample_weight: Any = None) -> float:
+        """Return the share of tokens whose label is right, with the weights of their sequences."""
+        require_in_memory("SequenceTagger.score", X, "cp.evaluate takes bags")
+        tokens, chains, scores = self._scored(X, lengths)
+        labels = read_labels(y, tokens)
+        if len(labels) == 0:
+            raise ValueError("there is no token to score")
+        return tokens.share_of(self.classes_[chains.best(scores)] == labels, sample_weight)
+
+    @property
+    def state_features_(self) -> dict[tuple[Any, Any], float]:
+        """The weights other than zero, from feature (its number if it has no name) and label.
+
+        On a network, features are its outputs, by their numbers.
+        """
+        coef, labels = scipy.sparse.coo_array(self.coef_), self.classes_.tolist()
+        names = self._names_of_features(self.vectorizer_) if self.network_ is None else None
+        names = range(coef.shape[1]) if names is None else names
+        entries = zip(coef.row.tolist(), coef.col.tolist(), coef.data.tolist(), strict=True)
+        return {(names[j], labels[k]): weight for k, j, weight in entries if weight}
+
+    @property
+    def transition_features_(self) -> dict[tuple[Any, Any], float]:
+        """The weights of transitions, from label and next label."""
+        labels = self.classes_.tolist()
+        return {
+            (before, after): weight
+            for before, row in zip(labels, self.transitions_.tolist(), strict=True)
+            for after, weight in zip(labels, row, strict=True)
+        }
+
+    def _names_of_features(self, vectorizer: Any) -> Any:
+        if vectorizer is not None:
+            return vectorizer.feature_names_
+        return getattr(self, "feature_names_in_", None)
+
+    def _scored(self, X: Any, lengths: Any) -> tuple[Tokens, Chains, ChainScores]:
+        """Return the tokens of a user's sequences, and their scores."""
+        check_is_fitted(self)
+        tokens = self._as_matrix(read_tokens(X, lengths), self.vectorizer_, reset=False)
+        return tokens, *self._scores(tokens)
+
+    def _as_matrix(self, tokens: Tokens, vectorizer: Any, *, reset: bool) -> Tokens:
+        """Return tokens as rows of a matrix that was found to be fit for use."""
+        if len(tokens.X if tokens.named else tokens.lengths) == 0 or tokens.lengths.sum() == 0:
+            if reset:
+                raise ValueError("there is no token to learn from: all sequences are empty")
+            return tokens._replace(X=np.empty((0, self.n_features_in_)))
+        if tokens.named:
+            if vectorizer is None:
+                raise ValueError("the model was fitted to matrices, these tokens have names")
+            tokens = tokens.vectorized(vectorizer, fit=reset, min_count=self.min_count)
+        elif self.templates is not None and reset:
+            raise ValueError("templates need tokens that are lists of columns, these are matrices")
+        elif vectorizer is not None and not scipy.sparse.issparse(tokens.X):
+            # Sparse ones may come from the vectorizer itself.
+            raise ValueError("the model was fitted to tokens with names, these are matrices")
+        X = validate_data(
+            self, tokens.X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=reset
+        )
+        return tokens._replace(X=X)
+
+    def _scores(self, tokens: Tokens) -> tuple[Chains, ChainScores]:
+        n_threads = threads_of(self.n_jobs)
+        chains = Chains(tokens.offsets, len(self.classes_), n_threads=n_threads)
+        coef: Any = self.coef_
+        if self.network_ is not None:
+            from cutplane.models.networks.neural_features import scores_of
+
+            emissions = scores_of(self.features, self.network_, coef, tokens.X, n_threads)
+        elif isinstance(coef, np.ndarray):
+            emissions = ordered_scores(tokens.X, coef, n_threads=n_threads)
+        else:
+            emissions = scipy.sparse.csr_array(tokens.X).dot(coef.T).toarray()
+        return chains, ChainScores(emissions, self.transitions_, self.start_, self.end_)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.required = True
+        return tags

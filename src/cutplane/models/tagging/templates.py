@@ -28,6 +28,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, count, repeat
 from operator import itemgetter
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import scipy.sparse
@@ -110,7 +111,6 @@ class TemplateVectorizer:
         places = [place for template in templates for place in template.places]
         self.n_columns = max((column + 1 for _, column in places), default=1)
         self._reach = max((abs(row) for row, _ in places), default=0)
-        self._numbers: tuple[list[str], dict[str, int]] | None = None  # of the last names
 
     def fit_transform(self, tokens: Sequence[Sequence[str]], lengths: NDArray[np.int64]) -> Any:
         """Collect the features of all tokens, and return them as a CSR matrix.
@@ -118,7 +118,9 @@ class TemplateVectorizer:
         Tokens are lists of columns, sequence after sequence; ``lengths`` are those of sequences.
         """
         numbers: defaultdict[str, int] = defaultdict(count().__next__)
-        found = self._find(tokens, lengths, lambda names: map(numbers.__getitem__, names))
+        found = self._find(
+            tokens, lengths, lambda names: np.fromiter(map(numbers.__getitem__, names), np.int32)
+        )
         kept = np.bincount(found.ravel(), minlength=len(numbers)) >= self.min_count
         if not kept.any():
             raise ValueError(f"no feature occurs min_count = {self.min_count} times")
@@ -128,29 +130,21 @@ class TemplateVectorizer:
 
     def transform(self, tokens: Sequence[Sequence[str]], lengths: NDArray[np.int64]) -> Any:
         """Return the known features of tokens as a CSR matrix; others are left out."""
-        names, numbers = self._numbers or (None, {})
-        if names is not self.feature_names_:
-            numbers = {name: number for number, name in enumerate(self.feature_names_)}
-            self._numbers = self.feature_names_, numbers
-        look_up = numbers.get
+        known = vocabulary_of(self)
         return self._matrix(
-            self._find(tokens, lengths, lambda names: map(look_up, names, repeat(-1)))
+            self._find(tokens, lengths, lambda names: known.numbers_of(*as_bytes([*names])))
         )
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return what a copy is made of: numbers follow from the names."""
-        return vars(self) | {"_numbers": None}
 
     def _find(
         self,
         tokens: Sequence[Sequence[str]],
         lengths: NDArray[np.int64],
-        numbers_of: Callable[[Iterable[str]], Iterable[int]],
+        numbers_of: Callable[[Iterable[str]], NDArray[np.int32]],
     ) -> NDArray[np.int32]:
         """Return the number of the feature that each template finds at each token."""
         found = np.empty((len(tokens), len(self.templates)), dtype=np.int32)
         for k, (names, which) in enumerate(self._names(tokens, lengths)):
-            found[:, k] = np.fromiter(numbers_of(names), dtype=np.int32)[which]
+            found[:, k] = numbers_of(names)[which]
         return found
 
     def _names(
@@ -293,6 +287,18 @@ class Vocabulary:
         found = np.empty(len(lengths), dtype=np.int32)
         _look_up(content, lengths, self._content, self._starts, self._slots, found)
         return found
+
+
+# As long as there is the vectorizer that they belong to.
+_VOCABULARIES: WeakKeyDictionary[Any, Vocabulary] = WeakKeyDictionary()
+
+
+def vocabulary_of(vectorizer: Any) -> Vocabulary:
+    """Return the names of a vectorizer, ready to be looked up; made once."""
+    known = _VOCABULARIES.get(vectorizer)
+    if known is None or known.names is not vectorizer.feature_names_:
+        known = _VOCABULARIES[vectorizer] = Vocabulary(vectorizer.feature_names_)
+    return known
 
 
 def as_bytes(strings: list[str], *more: list[str] | str) -> tuple[Bytes, NDArray[np.int64]]:

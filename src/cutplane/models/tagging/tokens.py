@@ -18,7 +18,6 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import chain, compress, count, repeat
 from operator import is_not, methodcaller
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import scipy.sparse
@@ -30,16 +29,13 @@ from sklearn.utils.validation import _num_samples
 
 from cutplane.estimators.description import weights_of
 from cutplane.models.sequences.chain import Labels
-from cutplane.models.tagging.templates import TemplateVectorizer, Vocabulary, as_bytes, as_csr
+from cutplane.models.tagging.templates import TemplateVectorizer, as_bytes, as_csr, vocabulary_of
 
 COLLECTIONS = (list, tuple, set, frozenset)
 
 _NUMBERS = frozenset({bool, int, float, np.float64, np.float32, np.int64, np.int32})
 # Tokens of a piece: with twenty names each, some 300 kB of strings.
 _PIECE = 256
-
-# As long as there is the vectorizer that they belong to.
-_VOCABULARIES: WeakKeyDictionary[DictVectorizer, Vocabulary] = WeakKeyDictionary()
 
 
 class _Unusual(Exception):
@@ -55,31 +51,25 @@ def transform_names(vectorizer: DictVectorizer, tokens: list[Any], *, fit: bool)
     try:
         return _looked_up(vectorizer, tokens, fit=fit)
     except _Unusual:
-        mappings = [
-            _without_gaps(token, place)
-            if isinstance(token, Mapping)
-            else Counter(_strings(token, place))
-            for place, token in enumerate(tokens)
-        ]
+        mappings: list[Mapping[Any, Any]] = []
+        for place, token in enumerate(tokens):
+            if isinstance(token, Mapping):
+                gaps = [name for name, value in token.items() if value is None]
+                if gaps:
+                    raise ValueError(
+                        f"feature {gaps[0]!r} of token {place} is None: leave it out, or give it a "
+                        "number or a word"
+                    ) from None
+                mappings.append(token)
+            elif isinstance(token, COLLECTIONS) and all(isinstance(name, str) for name in token):
+                mappings.append(Counter(token))
+            else:
+                raise ValueError(
+                    f"token {place} must be a dictionary or a list of strings, got {token!r}"
+                ) from None
     X = vectorizer.fit_transform(mappings) if fit else vectorizer.transform(mappings)
     X.sum_duplicates()
     return X
-
-
-def _without_gaps(token: Any, place: int) -> Any:
-    for name, value in token.items():
-        if value is None:
-            raise ValueError(
-                f"feature {name!r} of token {place} is None: leave it out, or give it a number or "
-                "a word"
-            )
-    return token
-
-
-def _strings(token: Any, place: int) -> Any:
-    if isinstance(token, COLLECTIONS) and all(isinstance(name, str) for name in token):
-        return token
-    raise ValueError(f"token {place} must be a dictionary or a list of strings, got {token!r}")
 
 
 def _looked_up(vectorizer: DictVectorizer, tokens: list[Any], *, fit: bool) -> Any:
@@ -97,7 +87,7 @@ def _looked_up(vectorizer: DictVectorizer, tokens: list[Any], *, fit: bool) -> A
         """Return the same of names that are known, -1 for others."""
         try:
             behind = () if texts is None else (separator, texts)
-            return _vocabulary(vectorizer).numbers_of(*as_bytes(names, *behind))
+            return vocabulary_of(vectorizer).numbers_of(*as_bytes(names, *behind))
         except TypeError:  # a name is no string
             raise _Unusual from None
 
@@ -110,16 +100,19 @@ def _looked_up(vectorizer: DictVectorizer, tokens: list[Any], *, fit: bool) -> A
     lengths = np.fromiter(map(len, tokens), np.int64, len(tokens))
     starts = np.concatenate([[0], np.cumsum(lengths)])
     if fit:
-        columns = _set_names(vectorizer, numbers)[columns]
+        names = sorted(numbers)
+        places = np.empty(len(names), dtype=np.int32)
+        places[[numbers[name] for name in names]] = np.arange(len(names), dtype=np.int32)
+        give_names(vectorizer, names)
+        columns = places[columns]
     return as_csr(columns, values, starts, len(vectorizer.feature_names_))
 
 
-def _vocabulary(vectorizer: DictVectorizer) -> Vocabulary:
-    """Return the names of a vectorizer, ready to be looked up; made once."""
-    known = _VOCABULARIES.get(vectorizer)
-    if known is None or known.names is not vectorizer.feature_names_:
-        known = _VOCABULARIES[vectorizer] = Vocabulary(vectorizer.feature_names_)
-    return known
+def give_names(vectorizer: DictVectorizer | TemplateVectorizer, names: list[str]) -> None:
+    """Give a vectorizer the names of the columns, as a fit does."""
+    vectorizer.feature_names_ = names
+    if isinstance(vectorizer, DictVectorizer):
+        vectorizer.vocabulary_ = {name: place for place, name in enumerate(names)}
 
 
 def _piece(
@@ -145,16 +138,6 @@ def _piece(
     columns[number] = numbers_of([*compress(names, number)])
     values[number] = np.fromiter(compress(given, number), np.float64)
     return columns, values
-
-
-def _set_names(vectorizer: DictVectorizer, numbers: Mapping[str, int]) -> NDArray[np.int32]:
-    """Give a vectorizer names in their order; return the places of those that have numbers."""
-    names = sorted(numbers)
-    places = np.empty(len(names), dtype=np.int32)
-    places[[numbers[name] for name in names]] = np.arange(len(names), dtype=np.int32)
-    vectorizer.feature_names_ = names
-    vectorizer.vocabulary_ = {name: place for place, name in enumerate(names)}
-    return places
 
 
 class Tokens(NamedTuple):
@@ -230,7 +213,7 @@ def read_tokens(X: Any, lengths: Any) -> Tokens:
     if not isinstance(X, Sequence | np.ndarray) or isinstance(X, str):
         raise ValueError(f"X must be a list of sequences, got {type(X).__name__}")
     sequences = [_as_sequence(sequence, place) for place, sequence in enumerate(X)]
-    sizes = np.array([_n_tokens(sequence) for sequence in sequences], dtype=np.int64)
+    sizes = np.array([_num_samples(sequence) for sequence in sequences], dtype=np.int64)
     filled = [place for place, size in enumerate(sizes) if size]
     matrices = [place for place in filled if not isinstance(sequences[place], list)]
     if len(matrices) < len(filled):
@@ -246,7 +229,8 @@ def read_labels(y: Any, tokens: Tokens) -> NDArray[Any]:
     """Return the labels of all tokens, concatenated; ValueError if they are not as many."""
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None")
-    if tokens.flat and not _is_nested(y):
+    nested = isinstance(y, list | tuple) and len(y) > 0 and np.ndim(y[0]) == 1
+    if tokens.flat and not nested:
         labels = np.asarray(column_or_1d(y, warn=True))
         n_tokens = int(tokens.lengths.sum())
         if len(labels) != n_tokens:
@@ -311,10 +295,6 @@ def _as_sequence(sequence: Any, place: int) -> Any:
     return array
 
 
-def _n_tokens(sequence: Any) -> int:
-    return len(sequence) if isinstance(sequence, list) else int(sequence.shape[0])
-
-
 def _is_named(sequence: Any) -> bool:
     """Say whether tokens are dictionaries, or collections of strings."""
     if not isinstance(sequence, Sequence) or isinstance(sequence, str) or not len(sequence):
@@ -324,10 +304,6 @@ def _is_named(sequence: Any) -> bool:
     if isinstance(token, Mapping):
         return True
     return isinstance(token, COLLECTIONS) and isinstance(next(iter(token)), str)
-
-
-def _is_nested(y: Any) -> bool:
-    return isinstance(y, list | tuple) and len(y) > 0 and np.ndim(y[0]) == 1
 
 
 def _stacked(sequences: list[Any], filled: list[int]) -> Any:

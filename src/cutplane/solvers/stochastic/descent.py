@@ -30,7 +30,6 @@ from cutplane.core.protocols import (
     QuadraticRegularizer,
     Regularizer,
     Risk,
-    as_quadratic,
 )
 from cutplane.core.state import Problem
 from cutplane.models.sequences.steps import ChainSteps, as_chains
@@ -225,8 +224,7 @@ def sgd(
     until : callable, optional
         Is told of each pass that was evaluated, and says whether to stop.
     """
-    metric = as_quadratic(regularizer)
-    if metric is None:
+    if not isinstance(regularizer, QuadraticRegularizer):
         raise ValueError(f"sgd needs a quadratic regularizer such as cp.L2, got {regularizer!r}")
     require_count("passes", passes)
     require_count("evaluate_every", evaluate_every)
@@ -235,7 +233,7 @@ def sgd(
     rule = BottouSteps() if rule is None else rule
     if not isinstance(rule, StepRule):
         raise TypeError(f"rule must be a StepRule such as PegasosSteps(), got {rule!r}")
-    descent = _Descent(Batches(risk, batch_size), metric, radius)
+    descent = _Descent(Batches(risk, batch_size), regularizer, radius)
     w = descent.center
     if start is not None:
         w = np.array(start, dtype=np.float64)
@@ -253,7 +251,7 @@ def sgd(
         began = clock()
         batches = descent.batches.cut(rng.permutation(descent.batches.used))
         numbers = np.arange(steps + 1, steps + 1 + len(batches))
-        w = descent.follow(w, batches, rule.sizes(numbers, metric.lam))
+        w = descent.follow(w, batches, rule.sizes(numbers, regularizer.lam))
         steps += len(batches)
         averaged_w = averaged_w + 2.0 / (number + 1.0) * (w - averaged_w)
         seconds += clock() - began

@@ -31,7 +31,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,7 +47,7 @@ from cutplane.risks.composite import InferenceRisk, SampleRisk, SumOfExamples, W
 from cutplane.risks.scored import ScoredPoint, ScoredRisk
 from cutplane.solvers.bundle import checked_planes
 from cutplane.solvers.dual_ascent import balanced
-from cutplane.solvers.needs import OF_EXAMPLES, PLAIN_L2, scored
+from cutplane.solvers.needs import OF_EXAMPLES, PLAIN_L2
 from cutplane.solvers.row_steps import draw, entries_of, shuffle
 from cutplane.solvers.stochastic import loops
 from cutplane.solvers.stochastic.loops import Game
@@ -198,7 +198,7 @@ class Walk:
         return (
             (len(self.summed) > 0) == settings.averages
             and (len(self.chosen) > 0) == chosen
-            and (len(self.facts) > 0 or not (compiled and COMPILED.view(risk)))
+            and (len(self.facts) > 0 or not (compiled and has_compiled_steps(risk)))
             and (chosen or not self.confident)
         )
 
@@ -303,10 +303,14 @@ class Passes(ABC):
         """Take a pass; return its plane, and the point it was taken at if it was a single step."""
 
 
-COMPILED = scored(
-    "one score for each example, in memory, and a loss that compiled steps know",
-    lambda risk: risk.map.plain and risk.rows.one_by_one and risk.loss.slope_form is not None,
-)
+def has_compiled_steps(risk: object) -> TypeGuard[ScoredRisk]:
+    """Say whether rows are in memory, with one score each, and a loss that the steps know."""
+    return (
+        isinstance(risk, ScoredRisk)
+        and risk.map.plain
+        and risk.rows.one_by_one
+        and risk.loss.slope_form is not None
+    )
 
 
 def passes_of(problem: Problem, settings: Settings) -> Passes:
@@ -314,7 +318,7 @@ def passes_of(problem: Problem, settings: Settings) -> Passes:
     risk = OF_EXAMPLES.of(problem)
     if settings.batch is None or settings.batch >= risk.n_examples:
         return WholeSteps(problem, settings)
-    if COMPILED.find(problem) is not None:
+    if has_compiled_steps(risk):
         return CompiledSteps(problem, settings)
     if isinstance(risk, SampleRisk) and not risk.loss.additive:
         raise ValueError(
@@ -345,7 +349,9 @@ class CompiledSteps(Passes):
 
     def __init__(self, problem: Problem, settings: Settings) -> None:
         super().__init__(problem, settings)
-        risk = self._risk = COMPILED.of(problem)
+        risk = problem.risk
+        assert has_compiled_steps(risk)
+        self._risk = risk
         assert risk.loss.slope_form is not None
         self._kind, self._shape = risk.loss.slope_form
         self._used = np.flatnonzero(risk.weights)
