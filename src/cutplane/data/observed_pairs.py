@@ -207,6 +207,7 @@ class ObservedPairs(PairMap):
         The pairs that have a weight, where these examples are only a part of all.
     """
 
+    rows: CompressedRows
     observed = True
 
     def __init__(
@@ -220,10 +221,8 @@ class ObservedPairs(PairMap):
         if not isinstance(rows, CompressedRows):
             raise ValueError("observed pairs of feature and class need a sparse matrix of features")
         self.rows = rows
-        self.row_starts = rows.starts
         self.score_shape = (n_classes,)
         self._n_classes = n_classes
-        self._n_threads = rows.n_threads
         n_features = rows.shape[1]
         seen = np.zeros((n_features, n_classes), dtype=np.bool_)
         counts = np.zeros(n_features, dtype=np.int64)
@@ -249,13 +248,13 @@ class ObservedPairs(PairMap):
 
     def scores(self, w: Vector) -> Matrix:
         """Return the score of each class (column) for each example (row)."""
-        out = np.empty((len(self.row_starts) - 1, self._n_classes))
+        out = np.empty((self.rows.shape[0], self._n_classes))
         score = self.scorer(w)
-        bounds = balanced_bounds(self.row_starts, self._n_blocks)
+        bounds = balanced_bounds(self.rows.starts, self._n_blocks)
         run_blocks(
             lambda first, last: score(bounds[first], bounds[last], out[bounds[first] :]),
             len(bounds) - 1,
-            n_threads=self._n_threads,
+            n_threads=self.rows.n_threads,
         )
         return out
 
@@ -270,7 +269,7 @@ class ObservedPairs(PairMap):
 
     def pullback(self, slopes: Matrix) -> Vector:
         """Return the derivatives by the weights."""
-        bounds = balanced_bounds(self.row_starts, self.n_sums)
+        bounds = balanced_bounds(self.rows.starts, self.n_sums)
         return np.asarray(self.block_pullbacks(slopes, bounds).sum(axis=0))
 
     def squared(self) -> ObservedPairs:
@@ -284,7 +283,6 @@ class ObservedPairs(PairMap):
     def part(self, examples: Examples) -> Self:
         """Return the map for some examples, with weights for the same pairs."""
         part = super().part(examples)
-        part.row_starts = chosen_entries(self.row_starts, examples)[0]
         common, rare = (_chosen(examples, *some) for some in (self._entries[:3], self._entries[3:]))
         part._entries = SplitEntries._make([*common, *rare])
         return part
@@ -301,7 +299,7 @@ class ObservedPairs(PairMap):
                 sums.add(slopes[begin:end], begin)
                 found[block] = sums.by_pair()
 
-        run_blocks(pull_back, len(found), n_threads=self._n_threads)
+        run_blocks(pull_back, len(found), n_threads=self.rows.n_threads)
         return found
 
     def weighted(self) -> NDArray[np.bool_]:
