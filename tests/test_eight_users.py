@@ -355,7 +355,7 @@ def test_a_folder_a_kill_and_the_rest_of_the_fit(start_process, tmp_path):
     # The first writes are there.
     wait_until((tmp_path / "state" / "checkpoint.json").exists, process=fit)
     fit.send_signal(signal.SIGKILL if os.name == "posix" else signal.SIGTERM)
-    assert fit.wait() != 0
+    assert fit.wait(600) != 0
     assert not (tmp_path / "killed.model").exists()
 
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)

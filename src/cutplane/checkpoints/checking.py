@@ -86,7 +86,7 @@ LAYOUTS: dict[str, dict[str, str]] = {
         "intercept?": "f8[*] | f8[*, *] | float",
     },
     "ChainPoint": {
-        "_risk": "=risk", "w": "f8[p]", "scores": "ChainScores", "_group_planes": "planes",
+        "risk": "=risk", "w": "f8[p]", "scores": "ChainScores", "_group_planes": "planes",
         "outcome?": "WorstLabels | Marginals", "_plane?": "Plane",
     },
     "WorstLabels": {
