@@ -12,14 +12,14 @@ from sklearn.preprocessing import scale
 
 import cutplane as cp
 from cutplane.core.state import Problem
-from cutplane.models.multiclass.curvature import (
+from cutplane.models.multiclass.newton import (
+    ClassNewton,
     Curvature,
     Spectrum,
     add_bends_of_pairs,
     bend,
     shares_on_ray,
 )
-from cutplane.models.multiclass.newton import ClassNewton
 
 from ..risks.test_multiclass import Sample, dtypes, every_kind, layouts, seeds
 from .test_class_ascent import lams, projected, values_below
@@ -157,7 +157,7 @@ def test_many_features_do_without_a_spectrum(loss, monkeypatch):
     sample = Sample(loss, 5, size=(60, 6, 3))
     risk = sample.risk(intercept=True)
     usual = cp.minimize(risk, cp.L2(0.01), method=cp.class_newton(), tol=1e-6)
-    monkeypatch.setattr("cutplane.models.multiclass.curvature._MOST_FEATURES", 5)
+    monkeypatch.setattr("cutplane.models.multiclass.newton._MOST_FEATURES", 5)
     assert not Spectrum.of(risk).basis.size
     found = cp.minimize(risk, cp.L2(0.01), method=cp.class_newton(), tol=1e-6)
     assert found.status == usual.status == "optimal"

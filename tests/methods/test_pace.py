@@ -33,7 +33,7 @@ class Clock:
             self._slow(monkeypatch, rows, "weighted_gram", 1000.0)
         self._slow(monkeypatch, DualAscent, "_epoch", 2.0)
         # Estimates know how slow it is to make a matrix.
-        monkeypatch.setattr("cutplane.models.multiclass.curvature._SECONDS_PER_CUBE", 1.0)
+        monkeypatch.setattr("cutplane.models.multiclass.newton._SECONDS_PER_CUBE", 1.0)
         monkeypatch.setattr(import_module("cutplane.solvers.newton"), "_SECONDS", 1.0)
 
     def _slow(self, monkeypatch, kind, name, seconds):

@@ -10,6 +10,7 @@ from tests.risks.test_sharded import Losing, agree, data, same
 import cutplane as cp
 from cutplane.cluster.risk import ShardedRisk
 from cutplane.compute import blocks, threads
+from cutplane.core.state import Problem
 from cutplane.solvers.dual_ascent import LocalAscent
 
 PLACEMENTS = [[0] * 8, [0, 1, 1, 0, 1, 0, 0, 1], [4, 0, 1, 2, 2, 3, 1, 0]]
@@ -167,7 +168,8 @@ def test_local_epochs_make_no_bound_worse_whatever_the_parts_have():
     X, y, _ = data("classification", d=60, sparse=True)
     order = np.argsort(y, kind="stable")  # parts of one class only
     risk = cp.ScoredRisk(X[order], y[order], cp.Hinge(), intercept=False)
-    ascent, lam = LocalAscent(risk, 1e-2, 8), 1e-2
+    lam = 1e-2
+    ascent = LocalAscent(Problem(risk, cp.L2(lam)), 8)
     duals, bounds = ascent.begun(), [0.0]
     best = cp.minimize(risk, cp.L2(lam), tol=1e-7).objective
     for _ in range(12):

@@ -47,6 +47,7 @@ from cutplane.core.solver import Need, Solver, Step
 from cutplane.core.state import Run
 from cutplane.models.structured.risk import StructuredPoint, StructuredRisk
 from cutplane.risks.composite import InferenceRisk
+from cutplane.solvers.ascent import worth_a_visit
 from cutplane.solvers.bundle import checked_planes
 from cutplane.solvers.needs import PLAIN_L2
 
@@ -489,7 +490,7 @@ class BlockAscent(Solver[Cache | None]):
             gaps = outputs.ascend(kept, w, pull, order.permutation(examples))
             if gaps.sum() <= self.enough * run.gap or hurried():
                 break
-            examples = np.flatnonzero(gaps > self.worthwhile * gaps.mean())
+            examples = worth_a_visit(gaps, self.worthwhile)
         plane, minimizer = outputs.plane(kept, pull)
         point = risk.at(minimizer)
         return Step([point], outputs.learn(kept, point), [plane])

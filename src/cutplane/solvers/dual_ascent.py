@@ -66,14 +66,21 @@ from cutplane.compute.blocks import (
 from cutplane.compute.pace import hurried
 from cutplane.compute.products import dot
 from cutplane.compute.threads import map_parts
-from cutplane.core.policies.bmrm import OnSegment, as_searchable, best_step
-from cutplane.core.protocols import NonFiniteRisk, Plane, Point, Risk
-from cutplane.core.solver import Solver, Step
+from cutplane.core.protocols import Plane
+from cutplane.core.solver import Step
 from cutplane.core.state import Problem, Run
-from cutplane.data.rows import Rows
 from cutplane.losses.loss import LOGISTIC
 from cutplane.risks.scored import ScoredPoint, ScoredRisk
 from cutplane.solvers import row_steps as kernels
+from cutplane.solvers.ascent import (
+    DualSolver,
+    balanced,
+    balancing,
+    best_toward,
+    bundle_step,
+    finite_norms,
+    worth_a_visit,
+)
 from cutplane.solvers.bundle import checked_planes
 from cutplane.solvers.needs import PLAIN_L2, sampled
 from cutplane.solvers.row_steps import Examples, IndexVector, entries_of
@@ -100,8 +107,9 @@ class _Ascent:
     # 30, 15 and 31.
     _caution = 0.7
 
-    def __init__(self, risk: ScoredRisk, lam: float) -> None:
-        self.risk, self._rows, self._lam = risk, risk.rows, lam
+    def __init__(self, problem: Problem) -> None:
+        risk: ScoredRisk = problem.risk  # type: ignore[assignment]
+        self.risk, self._rows, self._lam = risk, risk.rows, problem.norm.lam
         self._loss: Any = risk.loss
         assert risk.loss.dual_form is not None
         self._kind, self._shape = risk.loss.dual_form
@@ -173,9 +181,6 @@ class DualAscent(_Ascent):
     # than 60; news20_ng, 1e-6, 25 and 57; ijcnn1, 1e-6, 41 and 54. With lam 1e-4 it makes no
     # difference.
     _worthwhile = 0.03
-
-    def __init__(self, problem: Problem) -> None:
-        super().__init__(problem.risk, problem.norm.lam)  # type: ignore[arg-type]
 
     def begun(self) -> Duals:
         """Return duals of zero."""
@@ -266,7 +271,7 @@ class DualAscent(_Ascent):
             values, _, _ = self._loss.derivatives(risk.y, scores)
             gains = values + self._loss.conjugates(risk.y, duals.beta) - duals.beta * scores
             gains *= risk.weights
-            return replace(duals, movable=np.flatnonzero(gains > self._worthwhile * gains.mean()))
+            return replace(duals, movable=worth_a_visit(gains, self._worthwhile))
         examples = self._examples(duals.stiffness)
         movable = kernels.find_movable(examples, 0, len(risk.y), scores, duals.beta, duals.reach)
         return replace(duals, movable=movable)
@@ -315,9 +320,8 @@ class LocalAscent(_Ascent):
 
     Parameters
     ----------
-    risk : ScoredRisk
-        On CSR rows; of the rows here, if other workers have the others.
-    lam : float
+    problem : Problem
+        Its risk is on CSR rows: of the rows here, if other workers have the others.
     n_parts : int
         Into how many parts all rows are cut: a power of two.
     """
@@ -329,9 +333,9 @@ class LocalAscent(_Ascent):
     _whole, _much_less = 0.99, 0.8
     _down, _up = 0.7, 2.0
 
-    def __init__(self, risk: ScoredRisk, lam: float, n_parts: int) -> None:
-        super().__init__(risk, lam)
-        self._n_parts, self._bounds = n_parts, bounds_here(len(risk.y), n_parts)
+    def __init__(self, problem: Problem, n_parts: int) -> None:
+        super().__init__(problem)
+        self._n_parts, self._bounds = n_parts, bounds_here(len(self.risk.y), n_parts)
         self._parts = [slice(begin, end) for begin, end in pairwise(self._bounds.tolist())]
 
     def begun(self) -> LocalDuals:
@@ -446,10 +450,7 @@ class LocalAscent(_Ascent):
 
     def _balanced(self, sides: Matrix, slopes: Vector, up: float, down: float) -> Plane:
         """Return the plane of slopes that sum to zero: those of the heavier sign scaled down."""
-        if up == 0.0 or down == 0.0:
-            flat = self._sums(np.zeros_like(slopes))[0]
-            return Plane(np.zeros(sides.shape[1]), -flat)
-        rising, falling = min(down / up, 1.0), min(up / down, 1.0)
+        rising, falling = balancing(up, down)
         scaled = np.where(slopes > 0.0, rising * slopes, falling * slopes)
         return Plane(rising * sides[0] + falling * sides[1], -self._sums(scaled)[0])
 
@@ -511,42 +512,8 @@ class Rounds:
         return replace(self, gap=math.inf, to_come=self.next_time, next_time=longer)
 
 
-def on_shards(problem: Problem) -> LocalAscent:
-    """Return what improves the duals of the shards of a worker."""
-    return LocalAscent(problem.risk, problem.norm.lam, least_blocks())  # type: ignore[arg-type]
-
-
-def first_point(risk: Risk, w: Vector) -> Point:
-    """Evaluate a linear risk where a run starts: at zero, mostly, where scores are known."""
-    if w.any() or placed() is not None or not isinstance(risk, ScoredRisk):
-        return risk.at(w)
-    risk.evaluations += 1
-    at = risk.loss.at_scores_of_zero(risk.y, risk.weights) if risk.minimizes_intercept else None
-    return risk.with_scores(w, np.zeros((len(risk.y), *risk.map.score_shape)), at=at)
-
-
-def finite_norms(rows: Rows) -> Vector:
-    """Return the squared lengths of rows; NonFiniteRisk if one is no number, or infinite."""
-    norms = rows.squared_norms()
-    if not np.isfinite(norms).all():
-        raise NonFiniteRisk("the square of a feature is not finite: scale the features")
-    return norms
-
-
-def balanced(slopes: Vector) -> Vector:
-    """Return slopes that sum to zero, by scaling down those of the heavier sign, in place."""
-    rising, falling = slopes > 0.0, slopes < 0.0
-    up, down = float(slopes.sum(where=rising)), -float(slopes.sum(where=falling))
-    if up == 0.0 or down == 0.0:
-        slopes.fill(0.0)
-        return slopes
-    np.multiply(slopes, min(down / up, 1.0), out=slopes, where=rising)
-    np.multiply(slopes, min(up / down, 1.0), out=slopes, where=falling)
-    return slopes
-
-
 @dataclass(frozen=True, slots=True)
-class DualEpochs(Solver[Duals]):
+class DualEpochs(DualSolver[Any]):
     """Epochs of dual coordinate ascent, and a line search toward where they lead.
 
     Parameters
@@ -571,7 +538,6 @@ class DualEpochs(Solver[Duals]):
         ),
         PLAIN_L2,
     )
-    takes_first_plane: ClassVar[bool] = False
     passes: float | None = None
     most: int = 30
     planes: int | None = 4
@@ -580,12 +546,8 @@ class DualEpochs(Solver[Duals]):
     def start(self, problem: Problem) -> Any:
         """Return duals of zero."""
         if placed() is not None:
-            return Rounds(on_shards(problem).begun())
+            return Rounds(LocalAscent(problem, least_blocks()).begun())
         return DualAscent(problem).begun()
-
-    def first(self, problem: Problem, w: Vector) -> Point:
-        """Evaluate the risk where the run starts."""
-        return first_point(problem.risk, w)
 
     def step(self, run: Run, own: Any) -> Step[Any]:
         """Improve the duals; return their plane, and the best point on the way to theirs."""
@@ -602,30 +564,20 @@ class DualEpochs(Solver[Duals]):
         )
         plane, own = epochs.plane(own)
         point = epochs.risk.at(own.w.copy())
-        return Step(points_toward(run, point), epochs.shrunk(own, point.scores), [plane])
+        toward = best_toward(run, point)
+        return Step([toward, point], epochs.shrunk(own, point.scores), [plane])
 
     def _round(self, run: Run, own: Rounds) -> Step[Any]:
         """Take a round on shards, or a step of the bundle method where rounds are slow."""
         own = own.after_gap(run.gap)
         if own.to_come:
-            found, _ = OnSegment()(run, run.candidate, None)
-            after = replace(own, to_come=own.to_come - 1)
-            return Step(found.points, after, cut_at=found.cut_at)
+            return bundle_step(run, replace(own, to_come=own.to_come - 1))
         # Two passes over a shard in a round. With six and more, rounds are as many: what is left
         # to do is with the others. (news20_ng, 2 and 8 shards, lam = 1/m.)
-        duals, plane = on_shards(run.problem).improved(own.duals, passes=self.passes or 2.0)
+        ascent = LocalAscent(run.problem, least_blocks())
+        duals, plane = ascent.improved(own.duals, passes=self.passes or 2.0)
         after = replace(own, duals=duals, gap=run.gap)
-        return Step(points_toward(run, duals.point), after, [plane])
-
-
-def points_toward(run: Run, point: Point) -> list[Point]:
-    """Return the point of duals, and before it the best one on the way there."""
-    best = as_searchable(run.best)
-    if best is None:
-        return [point]
-    segment = best.toward(point)
-    along = run.problem.norm.along(best.w, point.w)
-    return [segment.at(best_step(segment, along)), point]
+        return Step([best_toward(run, duals.point), duals.point], after, [plane])
 
 
 def dual_ascent(*, passes: float | None = None, planes: int | None = 4) -> DualEpochs:

@@ -52,8 +52,8 @@ from cutplane.core.state import Run
 from cutplane.models.gram.functions import one_blas_thread
 from cutplane.models.gram.risk import KernelRisk
 from cutplane.risks.scored import ScoredPoint
+from cutplane.solvers.ascent import balanced
 from cutplane.solvers.bundle import checked_planes
-from cutplane.solvers.dual_ascent import balanced
 from cutplane.solvers.needs import CURVATURES, loss_with
 
 SPANS_EXAMPLES = Need("risk", KernelRisk, "functions in the span of the examples, a kernel")

@@ -26,7 +26,7 @@ without noise, pairs creep: then every other step is one of the bundle method.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar, NamedTuple, TypeAlias, cast
+from typing import Annotated, Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,8 +35,7 @@ from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.compiled import njit
 from cutplane.compute.pace import OutOfTime, hurried
 from cutplane.compute.products import dot
-from cutplane.core.policies.bmrm import OnSegment, best_step
-from cutplane.core.protocols import Plane, SearchablePoint
+from cutplane.core.protocols import Plane
 from cutplane.core.solver import Solver, Step
 from cutplane.core.state import Problem, Run
 from cutplane.losses.piecewise import PiecewiseLoss
@@ -44,8 +43,8 @@ from cutplane.models.gram.newton import SPANS_EXAMPLES, newton_point
 from cutplane.models.gram.risk import KernelRisk
 from cutplane.models.gram.rows import KernelRows
 from cutplane.risks.scored import ScoredPoint
+from cutplane.solvers.ascent import balanced, best_toward, bundle_step
 from cutplane.solvers.bundle import checked_planes
-from cutplane.solvers.dual_ascent import balanced
 from cutplane.solvers.needs import loss_with
 from cutplane.solvers.newton import ROUNDING, RoundedSteps, Rounding, per_weight
 
@@ -249,8 +248,7 @@ class PairSteps(Solver["PairDuals | None"]):
         if own is not None and run.gap > 0.5 * own.gap:  # pairs creep
             if risk.matrix_rows.ready.all() and not run.hides_tolerance:
                 return newton_steps(run, Costs.of(risk), own)
-            found, _ = OnSegment()(run, run.candidate, None)
-            return Step(found.points, replace(own, gap=np.inf), cut_at=found.cut_at)
+            return bundle_step(run, replace(own, gap=np.inf))
         lam = run.problem.norm.lam
         costs = Costs.of(risk)
         if own is None:
@@ -268,9 +266,7 @@ class PairSteps(Solver["PairDuals | None"]):
         if run.problem.objective(point) < run.objective:
             # A search might go a little lower, but would bring back examples without a dual.
             return Step([point], own, [plane])
-        segment = cast(SearchablePoint, run.best).toward(point)
-        along = run.problem.norm.along(run.best.w, point.w)
-        return Step([segment.at(best_step(segment, along))], own, [plane])
+        return Step([best_toward(run, point)], own, [plane])
 
     def _improve(
         self, risk: KernelRisk, lam: float, costs: Costs, own: PairDuals, run: Run

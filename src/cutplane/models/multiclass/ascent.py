@@ -40,7 +40,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Annotated, Any, ClassVar, TypeAlias, cast
+from typing import Annotated, Any, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,9 +49,9 @@ from cutplane.compute.arrays import Matrix, Vector, copied
 from cutplane.compute.compiled import fetch, njit
 from cutplane.compute.pace import hurried
 from cutplane.compute.threads import map_arrays
-from cutplane.core.protocols import Plane, Point
+from cutplane.core.protocols import Plane
 from cutplane.core.search import minimize_roughly
-from cutplane.core.solver import Solver, Step
+from cutplane.core.solver import Step
 from cutplane.core.state import Problem, Run
 from cutplane.data.layouts import DenseRows
 from cutplane.data.rows import Entries
@@ -60,8 +60,8 @@ from cutplane.models.multiclass.losses import class_loss
 from cutplane.models.multiclass.offsets import Indices, class_sums, make_slopes, repaired
 from cutplane.risks import ScoredRisk
 from cutplane.risks.scored import ScoredPoint
+from cutplane.solvers.ascent import DualSolver, finite_norms, worth_a_visit
 from cutplane.solvers.bundle import checked_planes
-from cutplane.solvers.dual_ascent import finite_norms, first_point
 from cutplane.solvers.needs import ALL_CLASSES, PLAIN_L2, ROWS_IN_MEMORY
 from cutplane.solvers.row_steps import entries_of, shuffle
 
@@ -110,27 +110,21 @@ def _fill_scores(
 @njit(cache=True, nogil=True, fastmath={"contract"})
 def _move(
     values: NDArray[Any], indices: NDArray[Any], first: np.uint64, last: np.uint64, dense: bool,
-    W: Matrix, steps: Vector,
+    W: Matrix, steps: Vector, classes: Indices,
 ) -> None:  # fmt: skip
-    """Add the products of an example's entries and the steps of all classes to the weights."""
+    """Add the products of an example's entries and steps to the weights.
+
+    The steps are those of some classes, or of all columns if none are told.
+    """
     for e in range(first, last):
         x = values[e]
         f = np.uint64(e) - first if dense else np.uint64(indices[e])
-        for j in range(len(steps)):
-            W[f, j] += x * steps[j]
-
-
-@njit(cache=True, nogil=True, fastmath={"contract"})
-def _move_some(
-    values: NDArray[Any], indices: NDArray[Any], first: np.uint64, last: np.uint64, dense: bool,
-    W: Matrix, steps: Vector, classes: Indices, count: int,
-) -> None:  # fmt: skip
-    """Do the same for some classes."""
-    for e in range(first, last):
-        x = values[e]
-        f = np.uint64(e) - first if dense else np.uint64(indices[e])
-        for c in range(count):
-            W[f, np.uint64(classes[c])] += x * steps[c]
+        if len(classes):
+            for c in range(len(classes)):
+                W[f, np.uint64(classes[c])] += x * steps[c]
+        else:
+            for j in range(len(steps)):
+                W[f, j] += x * steps[j]
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
@@ -296,17 +290,15 @@ def epoch(
             shares[i, j] = new[c]
             offsets[j] -= weight * pull * change
             new[c] = -weight / lam * change
-        if _VECTOR * count < n:
-            _move_some(values, indices, first, last, dense, W, new, classes, count)
-            continue
-        if not soft:
+        if soft or _VECTOR * count < n:
+            moved = 0 if soft else count
+            _move(values, indices, first, last, dense, W, new, classes[:moved])
+        else:
             for j in range(n):
                 room[j] = 0.0
             for c in range(count):
                 room[classes[c]] = new[c]
-            _move(values, indices, first, last, dense, W, room)
-        else:
-            _move(values, indices, first, last, dense, W, new)
+            _move(values, indices, first, last, dense, W, room, classes[:0])
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_REORDER)
@@ -426,8 +418,7 @@ class ClassAscent:
         """Return the shares that the slopes at a point are made of: where to begin near it."""
         risk, k = self._risk, self._n_classes
         slopes = point.slopes
-        own.W[:, :k] = risk.map.pullback(slopes).reshape(k, -1).T
-        own.W[:, :k] *= -1.0 / self._lam
+        own.W[:, :k] = -1.0 / self._lam * risk.map.pullback(slopes).reshape(k, -1).T
         own.shares[:] += slopes / np.where(risk.weights > 0.0, risk.weights, 1.0)[:, None]
         np.maximum(own.shares, 0.0, out=own.shares)
         own.offsets[:k] = point.offset
@@ -500,8 +491,7 @@ class ClassAscent:
         slopes *= risk.weights[:, None]
         plane = Plane(risk.map.pullback(slopes), offset)
         if not own.pull:
-            own.W[:, :k] = plane.slope.reshape(k, -1).T
-            own.W[:, :k] *= -1.0 / self._lam
+            own.W[:, :k] = -1.0 / self._lam * plane.slope.reshape(k, -1).T
         return plane, own
 
     def point(self, own: Shares, offsets: Vector) -> ScoredPoint:
@@ -529,14 +519,12 @@ class ClassAscent:
             partial(fill_gains, self._soft, self._margins, own.offsets),
             *(risk.y, risk.weights, scores, own.shares, gains),
         )
-        gain = float(gains.sum())
-        return replace(
-            own, examples=np.flatnonzero(gains > self._worthwhile * gain / len(gains)), gain=gain
-        )
+        examples = worth_a_visit(gains, self._worthwhile)
+        return replace(own, examples=examples, gain=float(gains.sum()))
 
 
 @dataclass(frozen=True, slots=True)
-class ClassEpochs(Solver[Shares]):
+class ClassEpochs(DualSolver[Shares]):
     """Epochs of dual ascent on shares, and a line search toward where they lead.
 
     Parameters
@@ -548,7 +536,6 @@ class ClassEpochs(Solver[Shares]):
     """
 
     needs = (*ALL_CLASSES, PLAIN_L2)
-    takes_first_plane: ClassVar[bool] = False
     most: int = 60
     planes: int | None = 2
     name: str = "dual-ascent"
@@ -556,10 +543,6 @@ class ClassEpochs(Solver[Shares]):
     def start(self, problem: Problem) -> Shares:
         """Return shares of the true classes."""
         return ClassAscent(problem).begun()
-
-    def first(self, problem: Problem, w: Vector) -> Point:
-        """Evaluate the risk where the run starts."""
-        return first_point(problem.risk, w)
 
     def carried_over(self, own: Shares, run: Run) -> Shares:
         """Return the shares, which serve any regularizer."""

@@ -45,8 +45,8 @@ from cutplane.core.state import Problem, Run
 from cutplane.losses.loss import LOGISTIC, MARGIN_PIECES, RESIDUAL_PIECES, not_negative
 from cutplane.risks.composite import InferenceRisk, SampleRisk, SumOfExamples, Weighted
 from cutplane.risks.scored import ScoredPoint, ScoredRisk
+from cutplane.solvers.ascent import balanced
 from cutplane.solvers.bundle import checked_planes
-from cutplane.solvers.dual_ascent import balanced
 from cutplane.solvers.needs import OF_EXAMPLES, PLAIN_L2
 from cutplane.solvers.row_steps import draw, entries_of, shuffle
 from cutplane.solvers.stochastic import loops

@@ -29,8 +29,8 @@ from cutplane.data import Rows
 from cutplane.losses.loss import RESIDUAL_PIECES, Loss
 from cutplane.regularizers import L2
 from cutplane.risks import ScoredRisk
+from cutplane.solvers.ascent import balanced, balancing
 from cutplane.solvers.automatic import automatic
-from cutplane.solvers.dual_ascent import balanced
 from cutplane.solvers.minimize import minimize
 from cutplane.solvers.row_steps import entries_of, shuffle
 from cutplane.solvers.stochastic import loops
@@ -190,10 +190,7 @@ class Stream:
             return -math.inf
         shares = np.ones(2)
         if self.intercept:
-            up, down = float(self.tilts[0]), -float(self.tilts[1])
-            shares = np.array(
-                [min(down / up, 1.0) if up else 1.0, min(up / down, 1.0) if down else 1.0]
-            )
+            shares = np.array(balancing(float(self.tilts[0]), -float(self.tilts[1])))
         plane = Plane(
             shares @ self.slopes / self.weight, float(shares @ self.offsets) / self.weight
         )
