@@ -60,13 +60,6 @@ class EnoughGained(StoppingRule):
         return Status.OPTIMAL if enough else Status.RUNNING
 
 
-@dataclass(frozen=True, slots=True)
-class StepTaken:
-    """What the last step could gain at most, as far as that is known."""
-
-    possible: float = math.inf
-
-
 MAJORANTS = Need(
     "risk",
     Summable,
@@ -76,8 +69,11 @@ MAJORANTS = Need(
 
 
 @dataclass(frozen=True, slots=True)
-class ConvexSteps(Solver[StepTaken]):
-    """Each step minimizes a convex function above the objective that touches it at the best."""
+class ConvexSteps(Solver[float]):
+    """Each step minimizes a convex function above the objective that touches it at the best.
+
+    What the last step could gain at most is remembered; it is infinite before the first.
+    """
 
     needs = (
         CURVED,
@@ -87,11 +83,11 @@ class ConvexSteps(Solver[StepTaken]):
     bounds: ClassVar[bool] = False
     name: str = "cccp"
 
-    def start(self, problem: Problem) -> StepTaken:
+    def start(self, problem: Problem) -> float:
         """Return that nothing is known yet."""
-        return StepTaken()
+        return math.inf
 
-    def step(self, run: Run, own: StepTaken) -> Step[StepTaken]:
+    def step(self, run: Run, own: float) -> Step[float]:
         """Minimize the convex function, and evaluate the objective there."""
         risk = run.problem.risk
         majorant = MAJORANTS.of(run.problem).majorant_at(run.best)
@@ -111,15 +107,15 @@ class ConvexSteps(Solver[StepTaken]):
         run.convex_step = solved.certificate
         _log.info("convex step %d: %s", run.iteration + 1, solved.certificate)
         possible = max(run.objective - solved.certificate.lower_bound, 0.0)
-        return Step([risk.at(solved.w)], StepTaken(possible))
+        return Step([risk.at(solved.w)], possible)
 
-    def cut(self, run: Run, step: Step[StepTaken], before: Point) -> bool:
+    def cut(self, run: Run, step: Step[float], before: Point) -> bool:
         """Tell the gap: what the last step gained, or could have gained at most.
 
         It is infinite if the best point was found otherwise.
         """
         last = run.lower
-        possible = step.state.possible if step.points else math.inf
+        possible = step.state if step.points else math.inf
         gained = run.problem.objective(before) - run.objective
         run.lower = run.objective - max(possible, gained)
         # Where nothing is known of the gap, nothing can be said to stand still.

@@ -480,22 +480,18 @@ class _Cooling:
         self._decide(0.0)
         imbalance = float(np.abs(self._decided[2]).sum())
         self.temperature = max(min(1.0, _EAGER * imbalance) * self.temperature, coldest)
-        self._forget_decisions()
-        self._decide(2.0 * _REACH * self.temperature)
+        self._go_on_from(self._base)
 
     def cool(self, *, coldest: float) -> None:
         """Lower the temperature, and continue the line on which the offsets move with it."""
         warm, before = self.temperature, self._warmer
-        offsets = self._base + warm * self._shifts
+        offsets = self.result().offsets
         self._warmer = (warm, offsets)
         self.temperature = max(warm / _COOLING, coldest)
         if before is not None:
             speed = (offsets - before[1]) / (warm - before[0])
             offsets = offsets + speed * (self.temperature - warm)
-        if np.ptp(offsets - self._base) > _REACH * warm:
-            self._forget_decisions()
-        self._base, self._shifts = offsets, np.zeros_like(offsets)
-        self._decide(2.0 * _REACH * self.temperature)
+        self._go_on_from(offsets, far=bool(np.ptp(offsets - self._base) > _REACH * warm))
 
     def warm(self) -> bool:
         """Raise the temperature, from which the offsets were too far away; return whether it is.
@@ -506,11 +502,9 @@ class _Cooling:
         if harmless or self._n_warmed == _MOST_WARMED:
             return False
         self._n_warmed += 1
-        self._base = self._base + self.temperature * self._shifts
-        self._shifts, self._warmer = np.zeros_like(self._base), None
+        offsets, self._warmer = self.result().offsets, None
         self.temperature = min(self.temperature * _COOLING**3, self._hottest)
-        self._forget_decisions()
-        self._decide(2.0 * _REACH * self.temperature)
+        self._go_on_from(offsets)
         return True
 
     def settle(self, near: float) -> bool:
@@ -536,13 +530,17 @@ class _Cooling:
             damping = np.log1p(spread) / spread if spread > 0.0 else 1.0
             self._shifts = self._shifts + damping * step
             if np.ptp(self._shifts) > _REACH:
-                self._base = self._base + self.temperature * self._shifts
-                self._shifts = np.zeros_like(step)
-                self._forget_decisions()
-                self._decide(2.0 * _REACH * self.temperature)
+                self._go_on_from(self.result().offsets)
             if spread <= near:
                 return True
         return False
+
+    def _go_on_from(self, offsets: Vector, *, far: bool = True) -> None:
+        """Go on from other offsets: if these are far away, with all examples undecided."""
+        if far:
+            self._forget_decisions()
+        self._base, self._shifts = offsets, np.zeros_like(offsets)
+        self._decide(2.0 * _REACH * self.temperature)
 
     def _forget_decisions(self) -> None:
         scores, y, weights, margins = self._data
