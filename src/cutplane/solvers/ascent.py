@@ -29,6 +29,9 @@ from cutplane.core.state import Problem, Run
 from cutplane.data.rows import Rows
 from cutplane.risks.scored import ScoredRisk
 
+SEED = 88172645463325252
+"""Of the first random order of duals."""
+
 
 class DualSolver(Solver[Own]):
     """A solver for risks of scores whose duals say all that the plane of the first point does."""
@@ -70,6 +73,15 @@ def finite_norms(rows: Rows) -> Vector:
     if not np.isfinite(norms).all():
         raise NonFiniteRisk("the square of a feature is not finite: scale the features")
     return norms
+
+
+def intercept_curvature(lam: float, mean_norm: float, share: float = 1.0) -> float:
+    """Return how the dual bends along an intercept: the square over ``lam`` of its feature.
+
+    The square is a share of that of the mean example's length. It does not vanish with the
+    features, because it also tells that duals have to be balanced.
+    """
+    return share * (mean_norm or 1.0) / lam
 
 
 def balancing(up: float, down: float) -> tuple[float, float]:

@@ -73,12 +73,14 @@ from cutplane.losses.loss import LOGISTIC
 from cutplane.risks.scored import ScoredPoint, ScoredRisk
 from cutplane.solvers import row_steps as kernels
 from cutplane.solvers.ascent import (
+    SEED,
     DualSolver,
     balanced,
     balancing,
     best_toward,
     bundle_step,
     finite_norms,
+    intercept_curvature,
     worth_a_visit,
 )
 from cutplane.solvers.bundle import checked_planes
@@ -88,8 +90,6 @@ from cutplane.solvers.row_steps import Examples, IndexVector, entries_of
 
 class _Ascent:
     """What dual ascent knows of a risk, whether on all rows at once or on parts of them."""
-
-    _seed = 88172645463325252
 
     # The feature that stands for the intercept, beside the others of a mean example (squared
     # lengths), and at least so much over the number of examples. A small one hardly slows the
@@ -122,8 +122,7 @@ class _Ascent:
     def _pull_of(self, mean_norm: float, n_rows: int) -> float:
         """Return how steeply the slope along the intercept falls, from the mean squared length."""
         share = max(self._of_intercept, self._few_examples / n_rows)
-        # It must not vanish with the features: it also tells that duals have to be balanced.
-        return share * (mean_norm or 1.0) / self._lam
+        return intercept_curvature(self._lam, mean_norm, share)
 
     def _stiffness(self, norms: Vector, pull: float, sigma: float = 1.0) -> Vector:
         stiffness: Vector = norms / self._lam + pull
@@ -196,7 +195,7 @@ class DualAscent(_Ascent):
             # Only the logistic loss goes on to visit all of them.
             visited=movable.copy() if self.never_settle else np.empty(0, dtype=np.intp),
             reach=math.inf,
-            seed=np.array([self._seed], dtype=np.uint64),
+            seed=np.array([SEED], dtype=np.uint64),
             stiffness=self._stiffness(norms, pull),
             pull=pull,
         )
@@ -345,7 +344,7 @@ class LocalAscent(_Ascent):
         # A part's random orders depend on where it begins in the whole sample.
         begins = row_numbers(len(risk.y))[self._bounds[:-1]].astype(np.uint64)
         odd = 0x9E3779B97F4A7C15
-        seeds = (np.uint64(self._seed) + begins * np.uint64(odd)) | np.uint64(1)
+        seeds = (np.uint64(SEED) + begins * np.uint64(odd)) | np.uint64(1)
         zeros = np.zeros(len(risk.y))
         return LocalDuals(
             beta=zeros,

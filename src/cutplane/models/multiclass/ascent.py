@@ -60,7 +60,13 @@ from cutplane.models.multiclass.losses import class_loss
 from cutplane.models.multiclass.offsets import Indices, class_sums, make_slopes, repaired
 from cutplane.risks import ScoredRisk
 from cutplane.risks.scored import ScoredPoint
-from cutplane.solvers.ascent import DualSolver, finite_norms, worth_a_visit
+from cutplane.solvers.ascent import (
+    SEED,
+    DualSolver,
+    finite_norms,
+    intercept_curvature,
+    worth_a_visit,
+)
 from cutplane.solvers.bundle import checked_planes
 from cutplane.solvers.needs import ALL_CLASSES, PLAIN_L2, ROWS_IN_MEMORY
 from cutplane.solvers.row_steps import entries_of, shuffle
@@ -332,7 +338,6 @@ def fill_gains(
         gains[i] = weights[i] * max(mean, 0.0)
 
 
-_SEED = 88172645463325252
 # Columns of weights come in fours, so that no loop over them has a rest.
 _COLUMNS = 4
 # Epochs end when the examples that are visited have this share of the gain left that there was.
@@ -393,7 +398,7 @@ class ClassAscent:
 
     def __init__(self, problem: Problem) -> None:
         self._risk: ScoredRisk = problem.risk  # type: ignore[assignment]
-        self._lam: float = problem.regularizer.lam  # type: ignore[attr-defined]
+        self._lam = problem.norm.lam
         (self._n_classes,) = self._risk.map.score_shape
         self._soft: bool = self._risk.loss.smooth
         self._loss = class_loss(self._risk)
@@ -434,17 +439,16 @@ class ClassAscent:
         """Return shares to begin with."""
         risk = self._risk
         norms = finite_norms(risk.rows)
-        # As strong as the features together, on average; not vanishing with them.
         pull = 0.0
-        if risk.minimizes_intercept:
-            pull = (float(risk.weights @ norms) or 1.0) / self._lam
+        if risk.minimizes_intercept:  # as strong as the features together, on average
+            pull = intercept_curvature(self._lam, float(risk.weights @ norms))
         return Shares(
             shares=shares,
             W=W,
             offsets=offsets,
             examples=np.flatnonzero(risk.weights),
             gain=np.inf,
-            seed=np.array([_SEED], dtype=np.uint64),
+            seed=np.array([SEED], dtype=np.uint64),
             stiffness=risk.weights * (norms / self._lam + pull),
             pull=pull,
             lam=self._lam,

@@ -466,7 +466,7 @@ class ClassNewton(RoundedSteps[ClassNewtonState]):
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
         self._risk: ScoredRisk = problem.risk  # type: ignore[assignment]
-        self._lam: float = problem.regularizer.lam  # type: ignore[attr-defined]
+        self._lam = problem.norm.lam
         self._loss = class_loss(self._risk)
         self._margins: Matrix = self._loss.margins(self._risk.map.score_shape[0])
 
