@@ -160,7 +160,7 @@ class MulticlassLoss(ScoreLoss):
         self, y: Indices, scores: Matrix, weights: Vector, offsets: Vector
     ) -> AtBestOffset:
         """Return the loss at offsets that are taken for the best: it is at least the minimum."""
-        near = BestOffsets(offsets, np.zeros_like(offsets), self.temperature, 0)
+        near = BestOffsets(offsets, np.zeros_like(offsets), self.temperature)
         return AtBestOffset(offsets, self.value(y, scores, weights, offsets), near)
 
     def tangent(self, y: Indices, scores: Matrix, weights: Vector, at: AtBestOffset) -> Tangent:
@@ -179,7 +179,7 @@ class MulticlassLoss(ScoreLoss):
         shares = np.empty_like(scores)
         width = scores.shape[1]
         none = np.zeros(width)
-        base, shifts, temperature, _ = at.witness or BestOffsets(none, none, self.temperature, 0)
+        base, shifts, temperature = at.witness or BestOffsets(none, none, self.temperature)
         rule = (base, shifts, self.margins(width), temperature)
         map_arrays(partial(fill_shares, rule), scores, y, shares)
         if at.offset is not None:

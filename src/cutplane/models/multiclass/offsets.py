@@ -369,15 +369,11 @@ _THERE = 1e-8  # after such a step the error is of the size of its square: round
 
 
 class BestOffsets(NamedTuple):
-    """Offsets ``base + temperature * shifts``, where the shares at that temperature are balanced.
-
-    ``steps`` counts the passes over the scores.
-    """
+    """Offsets ``base + temperature * shifts``: at that temperature they balance the shares."""
 
     base: Annotated[Vector, "f8[c]"]
     shifts: Annotated[Vector, "f8[c]"]
     temperature: Annotated[float, "float"]
-    steps: int
 
     @property
     def offsets(self) -> Vector:
@@ -461,7 +457,6 @@ class _Cooling:
         self._shifts = np.zeros(data.scores.shape[1])
         self._base = self._shifts if start is None else start
         self._warmer: tuple[float, Vector] | None = None
-        self._steps = 0
         sizes = map_arrays(
             lambda part: float(np.abs(part).mean(axis=0).mean()) * len(part), data.scores
         )
@@ -473,7 +468,7 @@ class _Cooling:
 
     def result(self) -> BestOffsets:
         """Return where the search has come to."""
-        return BestOffsets(self._base, self._shifts, self.temperature, self._steps)
+        return BestOffsets(self._base, self._shifts, self.temperature)
 
     def begin_colder(self, *, coldest: float) -> None:
         """Lower the first temperature if the offsets to start with leave little out of balance."""
@@ -570,7 +565,6 @@ class _Cooling:
 
     def _sums(self) -> tuple[float, Vector, Matrix]:
         """Return the share of wrong classes, the excess of each, and second derivatives."""
-        self._steps += 1
 
         def part(block: Scores) -> tuple[float, float, float, Vector, Matrix]:
             scores, y, weights, margins = block
