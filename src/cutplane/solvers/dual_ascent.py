@@ -124,13 +124,10 @@ class _Ascent:
         share = max(self._of_intercept, self._few_examples / n_rows)
         return intercept_curvature(self._lam, mean_norm, share)
 
-    def _stiffness(self, norms: Vector, pull: float, sigma: float = 1.0) -> Vector:
-        stiffness: Vector = norms / self._lam + pull
-        stiffness *= sigma * self.risk.weights
-        return stiffness
-
-    def _examples(self, stiffness: Vector) -> Examples:
+    def _examples(self, pull: float, sigma: float = 1.0) -> Examples:
         risk = self.risk
+        stiffness = self._rows.squared_norms() / self._lam + pull
+        stiffness *= sigma * risk.weights
         return Examples(self._kind, self._shape, risk.y, risk.weights, stiffness)
 
 
@@ -152,10 +149,6 @@ class Duals:
         How far duals and intercept moved a score at most in the last epoch.
     seed : ndarray
         Of the next random order.
-    stiffness : ndarray
-        How steeply the slope along each dual falls.
-    pull : float
-        The same for the intercept; zero if there is none.
     """
 
     beta: Annotated[Vector, "f8[n]"]
@@ -165,8 +158,6 @@ class Duals:
     visited: Annotated[IndexVector, "i8[*]<n"]
     reach: float
     seed: NDArray[np.uint64]
-    stiffness: Annotated[Vector, "f8[n]"]
-    pull: float
 
 
 class DualAscent(_Ascent):
@@ -181,11 +172,17 @@ class DualAscent(_Ascent):
     # difference.
     _worthwhile = 0.03
 
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem)
+        risk, norms = self.risk, finite_norms(self._rows)
+        # How steeply the slope along the intercept falls; zero if there is none.
+        mean_norm = dot(risk.weights, norms)
+        self._pull = self._pull_of(mean_norm, len(norms)) if risk.intercept else 0.0
+        self._known = self._examples(self._pull)
+
     def begun(self) -> Duals:
         """Return duals of zero."""
         risk = self.risk
-        norms = finite_norms(self._rows)
-        pull = self._pull_of(dot(risk.weights, norms), len(norms)) if risk.intercept else 0.0
         movable = np.flatnonzero(risk.weights)
         return Duals(
             beta=np.zeros(len(risk.y)),
@@ -196,8 +193,6 @@ class DualAscent(_Ascent):
             visited=movable.copy() if self.never_settle else np.empty(0, dtype=np.intp),
             reach=math.inf,
             seed=np.array([SEED], dtype=np.uint64),
-            stiffness=self._stiffness(norms, pull),
-            pull=pull,
         )
 
     def improved(
@@ -238,13 +233,13 @@ class DualAscent(_Ascent):
     def _epoch(self, duals: Duals, examples: IndexVector) -> tuple[Duals, float, int]:
         """Improve some duals; return them, about how large the gap was, and the entries read."""
         offset, reach, gap, n_entries, n_left = kernels.dual_epoch(
-            *entries_of(self._rows), self._examples(duals.stiffness), self._lam, duals.pull,
-            duals.w, duals.offset, duals.beta, examples, duals.seed, duals.reach,
+            *entries_of(self._rows), self._known, self._lam, self._pull, duals.w, duals.offset,
+            duals.beta, examples, duals.seed, duals.reach,
         )  # fmt: skip
-        if duals.pull:
+        if self._pull:
             lacking = dot(self.risk.weights, duals.beta)
-            offset -= duals.pull * lacking
-            gap += 0.5 * duals.pull * lacking * lacking
+            offset -= self._pull * lacking
+            gap += 0.5 * self._pull * lacking * lacking
         movable = duals.movable if self.never_settle else examples[:n_left]
         after = replace(duals, offset=offset, reach=self._caution * reach, movable=movable)
         return after, gap, n_entries
@@ -256,12 +251,12 @@ class DualAscent(_Ascent):
         """
         risk = self.risk
         slopes = risk.weights * duals.beta
-        if duals.pull:
+        if self._pull:
             slopes = balanced(slopes)
         plane = Plane(
             self._rows.pullback(slopes), -self._loss.conjugate(risk.y, slopes, risk.weights)
         )
-        return plane, duals if duals.pull else replace(duals, w=-plane.slope / self._lam)
+        return plane, duals if self._pull else replace(duals, w=-plane.slope / self._lam)
 
     def shrunk(self, duals: Duals, scores: Vector) -> Duals:
         """Leave the duals alone that would not move, given exact scores at ``w``."""
@@ -271,8 +266,7 @@ class DualAscent(_Ascent):
             gains = values + self._loss.conjugates(risk.y, duals.beta) - duals.beta * scores
             gains *= risk.weights
             return replace(duals, movable=worth_a_visit(gains, self._worthwhile))
-        examples = self._examples(duals.stiffness)
-        movable = kernels.find_movable(examples, 0, len(risk.y), scores, duals.beta, duals.reach)
+        movable = kernels.find_movable(self._known, 0, len(risk.y), scores, duals.beta, duals.reach)
         return replace(duals, movable=movable)
 
 
@@ -428,7 +422,7 @@ class LocalAscent(_Ascent):
         sigma, entries = duals.sigma, entries_of(self._rows)
         beta, seeds = duals.beta.copy(), duals.seeds.copy()
         lam = self._lam / sigma
-        examples = self._examples(self._stiffness(self._rows.squared_norms(), pull, sigma))
+        examples = self._examples(pull, sigma)
         starts, w = entries[2], -duals.slope / self._lam
 
         def improve(part: int) -> None:
@@ -461,8 +455,7 @@ class LocalAscent(_Ascent):
         if self.never_settle:
             return replace(duals, reach=reach)
         scores = scores + duals.offset
-        norms = self._rows.squared_norms()
-        examples = self._examples(self._stiffness(norms, pull, duals.sigma))
+        examples = self._examples(pull, duals.sigma)
         orders = [
             kernels.find_movable(examples, rows.start, rows.stop, scores, duals.beta, limit)
             for rows, limit in zip(self._parts, reach.tolist(), strict=True)

@@ -367,10 +367,6 @@ class Shares:
         What all examples together had to gain at the last check.
     seed : ndarray
         Of the next shuffle.
-    stiffness : ndarray
-        By how much the shares of each example move its own scores.
-    pull : float
-        The same for the intercepts; zero if there are none.
     lam : float
         The regularizer's.
     """
@@ -381,8 +377,6 @@ class Shares:
     examples: Annotated[Indices, "i8[*]<n"]
     gain: float
     seed: NDArray[np.uint64]
-    stiffness: Annotated[Vector, "f8[n]"]
-    pull: float
     lam: float
 
     def fits(self, risk: ScoredRisk, solver: object) -> bool:
@@ -408,6 +402,13 @@ class ClassAscent:
         # 1e-4 with 0 and with 0.03: dna 0.5 and 1.2, satimage 0.23 and 0.33, 26 generated classes
         # 0.43 and 0.67, digits 0.31 and 0.43, news20_ng 2.1 and 3.3.)
         self._worthwhile = 0.03 if self._soft else 0.0
+        risk, norms = self._risk, finite_norms(self._risk.rows)
+        # Of the feature that stands for intercepts; as strong as the others together, on average.
+        self._pull = 0.0
+        if risk.minimizes_intercept:
+            self._pull = intercept_curvature(self._lam, float(risk.weights @ norms))
+        # By how much the shares of each example move its own scores.
+        self._stiffness: Vector = risk.weights * (norms / self._lam + self._pull)
 
     def begun(self) -> Shares:
         """Return shares that are all those of the true classes."""
@@ -437,22 +438,8 @@ class ClassAscent:
 
     def _anew(self, shares: Matrix, W: Matrix, offsets: Vector) -> Shares:
         """Return shares to begin with."""
-        risk = self._risk
-        norms = finite_norms(risk.rows)
-        pull = 0.0
-        if risk.minimizes_intercept:  # as strong as the features together, on average
-            pull = intercept_curvature(self._lam, float(risk.weights @ norms))
-        return Shares(
-            shares=shares,
-            W=W,
-            offsets=offsets,
-            examples=np.flatnonzero(risk.weights),
-            gain=np.inf,
-            seed=np.array([SEED], dtype=np.uint64),
-            stiffness=risk.weights * (norms / self._lam + pull),
-            pull=pull,
-            lam=self._lam,
-        )
+        examples, seed = np.flatnonzero(self._risk.weights), np.array([SEED], dtype=np.uint64)
+        return Shares(shares, W, offsets, examples, np.inf, seed, self._lam)
 
     def improved(self, own: Shares, *, most: int) -> Shares:
         """Run epochs until most of what there was to gain is gained."""
@@ -461,7 +448,7 @@ class ClassAscent:
         nonzeros = rows.nonzeros if isinstance(rows, DenseRows) else None
         entries = nonzeros or entries_of(rows)
         examples, gain, at_first = own.examples, own.gain, own.gain
-        known = self._margins, self._risk.y, self._risk.weights, own.stiffness
+        known = self._margins, self._risk.y, self._risk.weights, self._stiffness
         place = own.W, own.offsets, own.shares
         gains = np.empty(len(self._risk.y))
         for n in range(most):
@@ -469,7 +456,7 @@ class ClassAscent:
             order = examples.copy()
             shuffle(order, own.seed)
             epoch(
-                entries, rows.shape[1], self._soft, known, self._lam, own.pull, place, order,
+                entries, rows.shape[1], self._soft, known, self._lam, self._pull, place, order,
                 least, gains,
             )  # fmt: skip
             gain = float(gains[examples].sum())
@@ -486,15 +473,15 @@ class ClassAscent:
         """
         risk, k = self._risk, self._n_classes
         slopes = own.shares.copy()
-        if own.pull:
+        if self._pull:
             parts = map_arrays(class_sums, slopes, risk.y, risk.weights)
-            own.offsets[:k] -= own.pull * np.sum(parts, axis=0)[1]
+            own.offsets[:k] -= self._pull * np.sum(parts, axis=0)[1]
             repaired(slopes, risk.y, risk.weights)
         map_arrays(make_slopes, slopes, risk.y)
         offset = -self._loss.conjugate(risk.y, slopes, risk.weights)
         slopes *= risk.weights[:, None]
         plane = Plane(risk.map.pullback(slopes), offset)
-        if not own.pull:
+        if not self._pull:
             own.W[:, :k] = -1.0 / self._lam * plane.slope.reshape(k, -1).T
         return plane, own
 
@@ -504,7 +491,7 @@ class ClassAscent:
         w = np.ascontiguousarray(own.W[:, :k].T).ravel()
         scores = risk.map.scores(w)
         risk.evaluations += 1
-        at = risk.loss.at_offset(risk.y, scores, risk.weights, offsets) if own.pull else None
+        at = risk.loss.at_offset(risk.y, scores, risk.weights, offsets) if self._pull else None
         return risk.with_scores(w, scores, at=at)
 
     def between(self, start: Any, end: ScoredPoint, step: float) -> ScoredPoint:
@@ -566,7 +553,7 @@ class ClassEpochs(DualSolver[Shares]):
         segment = cast(ScoredPoint, run.best).toward(point)
         along = run.problem.norm.along(run.best.w, point.w)
         step = minimize_roughly(segment.along, along, share=_ROUGH)
-        if not own.pull:
+        if not risk.minimizes_intercept:
             return Step([segment.at(step), point], own, [plane])
         lowest = epochs.between(run.best, point, step)
         lower = max(run.lower, run.problem.below(plane).lower)
