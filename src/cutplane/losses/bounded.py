@@ -62,7 +62,7 @@ from cutplane.compute.blocks import joined, rows_in_all, total
 from cutplane.compute.compiled import REORDER, njit
 from cutplane.compute.products import largest_size_over, sum_and_size_over, sum_over
 from cutplane.core.protocols import Quadratic
-from cutplane.losses.loss import OffsetLoss, Task
+from cutplane.losses.loss import OffsetLoss
 from cutplane.losses.piecewise import Absolute, Block, Hinge, MovingScores, Piece, PiecewiseLoss
 
 Form: TypeAlias = tuple[int, Vector]
@@ -511,10 +511,9 @@ class BrokenLine(OffsetLoss):
 
     Parameters
     ----------
-    task : {"classification", "regression"}
-        Whether targets are labels or numbers.
     of : int
-        What the variable is: `OF_MARGIN`, `OF_RESIDUAL` or `OF_SCORE` of the kernels.
+        What the variable is: `OF_MARGIN`, `OF_RESIDUAL` or `OF_SCORE` of the kernels. Only beside
+        residuals are targets numbers, and not labels.
     corners : tuple of three floats
         In increasing order; two may be the same.
     slopes : tuple of two floats
@@ -529,15 +528,15 @@ class BrokenLine(OffsetLoss):
 
     def __init__(
         self,
-        task: Task,
         of: int,
         *,
         corners: tuple[float, float, float],
         slopes: tuple[float, float],
         middle: float = 0.0,
     ) -> None:
-        self.task = task  # type: ignore[misc]  # broken lines serve both tasks
         self.of_residual = of == OF_RESIDUAL
+        # Broken lines serve both tasks.
+        self.task = "regression" if self.of_residual else "classification"  # type: ignore[misc]
         self.form: Form = (of, np.array([*corners, *slopes, middle]))
 
     def minimize_along(
@@ -579,12 +578,7 @@ class Ramp(BrokenLine):
 
     def __init__(self, clip: float = 2.0) -> None:
         self.clip = positive("clip", clip)
-        super().__init__(
-            "classification",
-            OF_MARGIN,
-            corners=(1.0 - self.clip, 1.0, 1.0),
-            slopes=(-1.0, 0.0),
-        )
+        super().__init__(OF_MARGIN, corners=(1.0 - self.clip, 1.0, 1.0), slopes=(-1.0, 0.0))
 
     def concave_slopes(self, y: Vector, scores: Vector) -> Vector:
         """Return the derivative of ``-max(0, 1 - clip - y*z)``, the ramp less the hinge."""
@@ -600,12 +594,8 @@ class ClippedAbsolute(BrokenLine):
 
     def __init__(self, clip: float = 3.0) -> None:
         self.clip = positive("clip", clip)
-        super().__init__(
-            "regression",
-            OF_RESIDUAL,
-            corners=(-self.clip, 0.0, self.clip),
-            slopes=(-1.0, 1.0),
-        )
+        corners = (-self.clip, 0.0, self.clip)
+        super().__init__(OF_RESIDUAL, corners=corners, slopes=(-1.0, 1.0))
 
     def concave_slopes(self, y: Vector, scores: Vector) -> Vector:
         """Return the derivative of ``-max(0, |z - y| - clip)``."""
@@ -625,13 +615,7 @@ class Hat(BrokenLine):
     convex_part = BEYOND_MARGIN
 
     def __init__(self) -> None:
-        super().__init__(
-            "classification",
-            OF_SCORE,
-            corners=(-1.0, 0.0, 1.0),
-            slopes=(1.0, -1.0),
-            middle=1.0,
-        )
+        super().__init__(OF_SCORE, corners=(-1.0, 0.0, 1.0), slopes=(1.0, -1.0), middle=1.0)
 
     def concave_slopes(self, y: Vector, scores: Vector) -> Vector:
         """Return the derivative of ``-|z|``."""

@@ -53,7 +53,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.arrays import Vector
 from cutplane.compute.blocks import (
     add_up,
     bounds_here,
@@ -113,11 +113,8 @@ class _Ascent:
         self._loss: Any = risk.loss
         assert risk.loss.dual_form is not None
         self._kind, self._shape = risk.loss.dual_form
-
-    @property
-    def never_settle(self) -> bool:
-        """Whether no dual is ever at an end of its range."""
-        return bool(self._kind == LOGISTIC)
+        # Whether no dual is ever at an end of its range.
+        self.never_settle = self._kind == LOGISTIC
 
     def _pull_of(self, mean_norm: float, n_rows: int) -> float:
         """Return how steeply the slope along the intercept falls, from the mean squared length."""
@@ -385,7 +382,9 @@ class LocalAscent(_Ascent):
         conjugate, up, down = self._sums(slopes)
         plane = Plane(sides[0], -conjugate)
         if pull:
-            plane = self._balanced(sides, slopes, up, down)
+            rising, falling = balancing(up, down)
+            flat = np.where(slopes > 0.0, rising * slopes, falling * slopes)
+            plane = Plane(rising * sides[0] + falling * sides[1], -self._sums(flat)[0])
         # How far to go along the changes of all parts.
         change, lack = sides.sum(axis=0) - duals.slope, up - down - duals.lacking
         gain = duals.conjugate - conjugate - dot(duals.slope, change) / self._lam
@@ -440,12 +439,6 @@ class LocalAscent(_Ascent):
 
         map_parts(improve, range(len(seeds)), int(starts[-1]))
         return beta, seeds
-
-    def _balanced(self, sides: Matrix, slopes: Vector, up: float, down: float) -> Plane:
-        """Return the plane of slopes that sum to zero: those of the heavier sign scaled down."""
-        rising, falling = balancing(up, down)
-        scaled = np.where(slopes > 0.0, rising * slopes, falling * slopes)
-        return Plane(rising * sides[0] + falling * sides[1], -self._sums(scaled)[0])
 
     def _shrunk(self, duals: LocalDuals, before: LocalDuals, pull: float) -> LocalDuals:
         """Leave the duals alone that would not move, given exact scores."""
