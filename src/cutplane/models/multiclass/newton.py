@@ -53,7 +53,6 @@ from cutplane.models.multiclass.offsets import (
     Indices,
     Motion,
     Repair,
-    fill_slopes,
     largest,
     make_slopes,
     sums_of_pairs,
@@ -517,8 +516,8 @@ class ClassNewton(RoundedSteps[ClassNewtonState]):
         """Compute the gradient that belongs to the shares; return their plane."""
         risk, spectrum, d = self._risk, own.spectrum, len(own.spectrum.mean)
         intercept, repair = risk.minimizes_intercept, None
-        slopes = np.empty_like(own.shares)
-        map_arrays(fill_slopes, own.shares, risk.y, risk.weights, slopes)
+        slopes = self._slopes(own.shares.copy())
+        slopes *= risk.weights[:, None]
         own.gradient = risk.map.pullback(slopes).reshape(-1, d)
         if intercept:
             sums = column_sums(slopes)

@@ -139,16 +139,6 @@ def sums_of_pairs(shares: Matrix, y: Indices, weights: Vector) -> Matrix:
 
 
 @njit(cache=True, nogil=True)
-def fill_slopes(shares: Matrix, y: Indices, weights: Vector, slopes: Matrix) -> None:
-    """Set the slopes of shares, as `make_slopes` makes them, times the weights of the examples."""
-    slopes[:] = shares
-    make_slopes(slopes, y)
-    for i in range(len(y)):
-        for j in range(slopes.shape[1]):
-            slopes[i, j] *= weights[i]
-
-
-@njit(cache=True, nogil=True)
 def decide(
     block: tuple[Matrix, Indices, Vector, Matrix],
     offsets: Vector,
