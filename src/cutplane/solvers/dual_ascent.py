@@ -498,7 +498,7 @@ class Rounds:
 
 
 @dataclass(frozen=True, slots=True)
-class DualEpochs(DualSolver[Any]):
+class DualEpochs(DualSolver[Duals]):
     """Epochs of dual coordinate ascent, and a line search toward where they lead.
 
     Parameters
