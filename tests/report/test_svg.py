@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cutplane.report.charts import Line, line_chart
+from cutplane.report.charts import Chart, Curve
 
 NUMBERS = st.floats(allow_nan=True, allow_infinity=True, width=32)
 NAMESPACE = "{http://www.w3.org/2000/svg}"
@@ -16,6 +16,12 @@ NAMESPACE = "{http://www.w3.org/2000/svg}"
 
 def parsed(chart):
     return ET.fromstring(f"<div>{chart}</div>")
+
+
+def drawn(xs, ys, *, label="a", titles=("x", "y"), log_x=False, **how):
+    """Return the picture of a chart with one curve."""
+    chart = Chart("", titles[1], [("x", titles[0])], [Curve(0, "y", label)], **how)
+    return chart.picture([{"x": xs, "y": ys}], log_x=log_x)
 
 
 def paths(chart):
@@ -29,8 +35,7 @@ def paths(chart):
     steps=st.booleans(),
 )
 def test_any_numbers_make_a_picture(ys, log_x, log_y, steps):
-    line = Line("a", range(len(ys)), ys, steps=steps)
-    chart = line_chart([line], x_title="x", y_title="y", log_x=log_x, log_y=log_y)
+    chart = drawn(range(len(ys)), ys, log_x=log_x, log=log_y, steps=steps)
     assert "nan" not in chart
     assert "inf" not in chart
     for path in paths(chart):
@@ -39,7 +44,7 @@ def test_any_numbers_make_a_picture(ys, log_x, log_y, steps):
 
 
 def test_points_go_where_they_belong():
-    chart = line_chart([Line("a", [0, 1, 2], [0, 2, 1])], x_title="x", y_title="y")
+    chart = drawn([0, 1, 2], [0, 2, 1])
     (path,) = paths(chart)
     (x0, y0), (x1, y1), (x2, y2) = (
         (float(x), float(y)) for x, y in re.findall(r"[ML]([\d.]+) ([\d.]+)", path)
@@ -51,7 +56,7 @@ def test_points_go_where_they_belong():
 
 
 def test_a_logarithmic_scale_has_equal_decades():
-    chart = line_chart([Line("a", [1, 2, 3], [1, 10, 100])], x_title="x", y_title="y", log_y=True)
+    chart = drawn([1, 2, 3], [1, 10, 100], log=True)
     (path,) = paths(chart)
     ys = [float(y) for y in re.findall(r"[ML][\d.]+ ([\d.]+)", path)]
     assert ys[0] - ys[1] == pytest.approx(ys[1] - ys[2], abs=0.2)
@@ -60,29 +65,26 @@ def test_a_logarithmic_scale_has_equal_decades():
 
 
 def test_what_is_not_finite_is_left_out():
-    line = Line("a", [1, 2, 3], [math.inf, 1.0, 0.5])
-    (path,) = paths(line_chart([line], x_title="x", y_title="y"))
+    (path,) = paths(drawn([1, 2, 3, 4], [math.inf, None, 1.0, 0.5]))
     assert path.count("L") == 1
 
 
 def test_long_lines_keep_their_ends():
-    line = Line("a", range(10_000), range(10_000))
-    (path,) = paths(line_chart([line], x_title="x", y_title="y"))
+    (path,) = paths(drawn(range(10_000), range(10_000)))
     points = re.findall(r"[ML]([\d.]+) ([\d.]+)", path)
     assert len(points) < 300
     assert float(points[0][0]) == 0
-    short = Line("a", [0, 9999], [0, 9999])
-    (path,) = paths(line_chart([short], x_title="x", y_title="y"))
+    (path,) = paths(drawn([0, 9999], [0, 9999]))
     assert re.findall(r"L([\d.]+) ([\d.]+)", path)[-1] == points[-1]
 
 
 def test_labels_are_text():
-    chart = line_chart([Line("<b>&", [1, 2], [1, 2])], x_title="<i>", y_title='"y"')
+    chart = drawn([1, 2], [1, 2], label="<b>&", titles=("<i>", '"y"'))
     texts = " ".join(parsed(chart).itertext())
     assert "<b>&" in texts
     assert "<i>" in texts
 
 
 def test_one_point_is_a_dot():
-    chart = line_chart([Line("a", [1], [1])], x_title="x", y_title="y")
+    chart = drawn([1], [1])
     assert "<circle" in chart

@@ -15,8 +15,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -34,10 +33,8 @@ from cutplane.estimators.regressor import LinearRegressor
 from cutplane.report.charts import (
     Chart,
     Curve,
-    Line,
     Table,
     finite,
-    line_chart,
     mean_run,
     table_of_run,
 )
@@ -167,21 +164,16 @@ class Comparison:
 
     def report(self) -> Report:
         """Return a page with the table, and curves of gaps against time."""
-        used = [entry for entry in self.entries if entry.records]
-        tables = [self._columns(entry) for entry in used]
-        above = [Curve(k, "above", entry.method, k) for k, entry in enumerate(used)]
+        above, tables = self._against_time()
         gaps = [
             Curve(k, "relative_gap", entry.method, k)
-            for k, entry in enumerate(used)
+            for k, entry in enumerate(self._drawn())
             if entry.certificate is not None and entry.certificate.valid
         ]
-        charts, chart = list[Chart](), partial(Chart, log=True, loggable=True, steps=True)
-        seconds, iterations = ("seconds", "seconds"), ("iteration", "iterations")
-        if math.isfinite(self.lower_bound):
-            charts.append(chart("chart-above", "above the best lower bound", [seconds], above))
+        charts = [above] if math.isfinite(self.lower_bound) else []
         if gaps:
-            title = "gap that the method has proven"
-            charts.append(chart("chart-gap", title, [seconds, iterations], gaps))
+            title, xs = "gap that the method has proven", [*above.xs, ("iteration", "iterations")]
+            charts.append(replace(above, id="chart-gap", title=title, xs=xs, curves=gaps))
         return Report(
             title=self.title,
             subtitle=f"{len(self.entries)} methods",
@@ -193,9 +185,22 @@ class Comparison:
             tables=tables,
         )
 
-    def _columns(self, entry: Entry) -> Table:
-        above = [finite(self._above(record.objective)) for record in entry.records]
-        return {**table_of_run(entry.records), "above": above}
+    def _drawn(self) -> list[Entry]:
+        return [entry for entry in self.entries if entry.records]
+
+    def _against_time(self) -> tuple[Chart, list[Table]]:
+        """Return a chart of how far objectives are above the bound, and a table of each method."""
+        tables: list[Table] = [
+            {
+                **table_of_run(entry.records),
+                "above": [finite(self._above(record.objective)) for record in entry.records],
+            }
+            for entry in self._drawn()
+        ]
+        curves = [Curve(k, "above", entry.method, k) for k, entry in enumerate(self._drawn())]
+        title, xs = "above the best lower bound", [("seconds", "seconds")]
+        chart = Chart("chart-above", title, xs, curves, log=True, loggable=True, steps=True)
+        return chart, tables
 
     def _shown(self) -> tuple[list[list[str]], list[str]]:
         """Return titles and rows as they are printed, and the notes below them."""
@@ -211,21 +216,8 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         """Return the table and a chart for notebooks."""
-        lines = [
-            Line(
-                entry.method,
-                [record.seconds for record in entry.records],
-                [self._above(record.objective) for record in entry.records],
-                color=place,
-                steps=True,
-            )
-            for place, entry in enumerate(self.entries)
-            if entry.records
-        ]
-        chart = line_chart(
-            lines, x_title="seconds", y_title="above the best lower bound", log_y=True
-        )
-        return element("div", self._html(), chart)
+        chart, tables = self._against_time()
+        return element("div", self._html(), chart.picture(tables))
 
     def __str__(self) -> str:
         return self.table()

@@ -33,7 +33,7 @@ from cutplane.estimators.lams import decreasing, lam_grid
 from cutplane.estimators.linear import LinearModel
 from cutplane.estimators.regressor import LinearRegressor
 from cutplane.losses import Loss
-from cutplane.report.charts import Line, line_chart
+from cutplane.report.charts import Chart, Curve
 from cutplane.report.figures import draw_path, picture_of
 from cutplane.report.words import element
 from cutplane.report.words import table as html_table
@@ -359,14 +359,17 @@ class Path:
                 self.lams, self.certificates, self.evaluations, strict=True
             )
         ]  # fmt: skip
-        lams = self.lams.tolist()
-        lines = [
-            Line("objective", lams, [own.objective for own in self.certificates]),
-            Line("lower bound", lams, [own.lower_bound for own in self.certificates], 1, True),
-        ]
         titles = ["lam", "objective", "lower bound", "gap", "status", "evaluations"]
-        chart = line_chart(lines, x_title="lam", y_title="objective", log_x=True, height=240)
-        return element("div", html_table(titles, rows, words=(4,)), chart)
+        columns = {
+            "lam": self.lams.tolist(),
+            "objective": [own.objective for own in self.certificates],
+            "lower_bound": [own.lower_bound for own in self.certificates],
+        }
+        below = Curve(0, "lower_bound", "lower bound", 1, dashed=True)
+        curves = [Curve(0, "objective", "objective"), below]
+        chart = Chart("", "objective", [("lam", "lam")], curves)
+        picture = chart.picture([columns], log_x=True, height=240)
+        return element("div", html_table(titles, rows, words=(4,)), picture)
 
     def __repr__(self) -> str:
         worst = max(certificate.relative_gap for certificate in self.certificates)

@@ -10,7 +10,7 @@ Colors of SVG are attributes, so that a chart can stand alone; a page may give o
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple, TypeAlias
 
@@ -33,6 +33,14 @@ class Curves(NamedTuple):
     bottom: float
     top: float
     logarithmic: bool
+
+    def widened(self, share: float) -> tuple[float, float]:
+        """Return the range with a margin, a share of it, at both ends."""
+        if self.logarithmic:
+            margin = (self.top / self.bottom) ** share
+            return self.bottom / margin, self.top * margin
+        margin = share * (self.top - self.bottom)
+        return self.bottom - margin, self.top + margin
 
 
 def curves_of(records: Sequence[Record] | Sequence[Certificate]) -> Curves:
@@ -96,72 +104,8 @@ def _shown_range(upper: Vector, lower: Vector) -> tuple[float, float, bool]:
 # Okabe and Ito's colors, which color-blind readers can tell apart.
 COLORS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#7A6A00", "#555555")
 
-_LEFT, _RIGHT, _TOP, _BOTTOM = 74, 12, 10, 40
-
-
-@dataclass(frozen=True)
-class Line:
-    """A line of a chart; with ``steps`` it holds each value until the next."""
-
-    label: str
-    x: Sequence[float]
-    y: Sequence[float]
-    color: int = 0
-    dashed: bool = False
-    steps: bool = False
-
-
-def line_chart(
-    lines: Sequence[Line],
-    *,
-    x_title: str,
-    y_title: str,
-    log_y: bool = False,
-    log_x: bool = False,
-    y_range: tuple[float, float] | None = None,
-    width: int = 680,
-    height: int = 300,
-) -> Html:
-    """Return a chart of lines, with a legend below; what is not finite is left out.
-
-    Parameters
-    ----------
-    lines : sequence of Line
-    x_title, y_title : str
-    log_x, log_y : bool
-        Whether a scale is logarithmic. What is not positive is then left out.
-    y_range : tuple, optional
-        What to show of the vertical axis; everything by default.
-    width, height : int
-        The size that text has its size in; the chart takes the width that there is.
-    """
-    points = [_shown(line, log_x=log_x, log_y=log_y) for line in lines]
-    xs, ys = ([point[axis] for line in points for point in line] for axis in (0, 1))
-    across = _Axis.of(xs, _LEFT, width - _RIGHT, log=log_x)
-    low, high = y_range or (min(ys, default=0.0), max(ys, default=1.0))
-    up = _Axis.of([low, high], height - _BOTTOM, _TOP, log=log_y, margin=0.04)
-    inner = [
-        _path(line, own, lambda x: across.at(x) - _LEFT, lambda y: up.at(y) - _TOP)
-        for line, own in zip(lines, points, strict=True)
-        if own
-    ]
-    # A picture inside the picture cuts off what leaves the axes.
-    across_by, up_by = width - _LEFT - _RIGHT, height - _TOP - _BOTTOM
-    plot = element("svg", *inner, x=_LEFT, y=_TOP, width=across_by, height=up_by)
-    chart = element(
-        "svg",
-        element("title", f"{y_title} against {x_title}"),
-        *(_tick(across, value, height, width, vertical=False) for value in across.ticks()),
-        *(_tick(up, value, height, width, vertical=True) for value in up.ticks()),
-        plot,
-        _text(x_title, (_LEFT + width - _RIGHT) / 2, height - 4, anchor="middle"),
-        _text(y_title, 14, (height - _BOTTOM + _TOP) / 2, anchor="middle", turned=True),
-        viewBox=f"0 0 {width} {height}",
-        role="img",
-        xmlns="http://www.w3.org/2000/svg",
-        style=f"width:100%;max-width:{width + 120}px;height:auto",
-    )
-    return element("div", chart, _legend(lines), class_="chart-static")
+# The size that text has its size in; a chart takes the width that there is.
+_WIDTH, _LEFT, _RIGHT, _TOP, _BOTTOM = 680, 74, 12, 10, 40
 
 
 @dataclass(frozen=True)
@@ -207,11 +151,19 @@ class _Axis:
         return [0.0 if abs(v) < 1e-9 * step else v for v in found if v <= high + 1e-9 * step]
 
 
-def _shown(line: Line, *, log_x: bool, log_y: bool) -> list[tuple[float, float]]:
-    """Return the points of a line that can be shown, not too many of them, the last one too."""
+def _points(
+    curve: Curve, x: str, tables: Sequence[Table], *, log_x: bool, log_y: bool
+) -> list[tuple[float, float]]:
+    """Return the points of a curve that can be shown, not too many of them, the last one too."""
+    columns = tables[curve.table]
+    pairs = (
+        [float(value) for value in pair]
+        for pair in zip(columns[x], columns[curve.y], strict=True)
+        if None not in pair
+    )
     points = [
-        (float(x), float(y))
-        for x, y in zip(line.x, line.y, strict=True)
+        (x, y)
+        for x, y in pairs
         if math.isfinite(x) and math.isfinite(y) and (x > 0 or not log_x) and (y > 0 or not log_y)
     ]
     most = 240  # more cannot be told apart
@@ -221,34 +173,28 @@ def _shown(line: Line, *, log_x: bool, log_y: bool) -> list[tuple[float, float]]
     return [points[round(place * every)] for place in range(most)]
 
 
-def _path(
-    line: Line,
-    points: Sequence[tuple[float, float]],
-    across: Callable[[float], float],
-    up: Callable[[float], float],
-) -> Html:
-    places = [(across(x), up(y)) for x, y in points]
+def _path(curve: Curve, places: Sequence[tuple[float, float]], *, steps: bool) -> Html:
     drawn = [f"M{places[0][0]:.1f} {places[0][1]:.1f}"]
     for x, y in places[1:]:
-        drawn.append(f"H{x:.1f}V{y:.1f}" if line.steps else f"L{x:.1f} {y:.1f}")
-    style = {"fill": "none", "stroke_width": 2, **_stroke(line)}
+        drawn.append(f"H{x:.1f}V{y:.1f}" if steps else f"L{x:.1f} {y:.1f}")
+    style = {"fill": "none", "stroke_width": 2, **_stroke(curve)}
     if len(places) == 1:  # a line of one point would not be seen
         (x, y) = places[0]
         return element("circle", cx=f"{x:.1f}", cy=f"{y:.1f}", r=3, **style)
     return element("path", d="".join(drawn), **style)
 
 
-def _stroke(line: Line) -> dict[str, str | None]:
-    color = line.color % len(COLORS)
-    dashes = "6 3" if line.dashed else None
+def _stroke(curve: Curve) -> dict[str, str | None]:
+    color = curve.color % len(COLORS)
+    dashes = "6 3" if curve.dashed else None
     return {"class_": f"line-{color}", "stroke": COLORS[color], "stroke_dasharray": dashes}
 
 
-def _tick(axis: _Axis, value: float, height: int, width: int, *, vertical: bool) -> Html:
+def _tick(axis: _Axis, value: float, height: int, *, vertical: bool) -> Html:
     """Return a grid line and its number."""
     place = f"{axis.at(value):.1f}"
     if vertical:
-        ends = {"x1": _LEFT, "x2": width - _RIGHT, "y1": place, "y2": place}
+        ends = {"x1": _LEFT, "x2": _WIDTH - _RIGHT, "y1": place, "y2": place}
         number = _text(f"{value:g}", _LEFT - 6, axis.at(value) + 4, anchor="end")
     else:
         ends = {"x1": place, "x2": place, "y1": _TOP, "y2": height - _BOTTOM}
@@ -262,16 +208,6 @@ def _text(text: str, x: float, y: float, *, anchor: str, turned: bool = False) -
         place["transform"] = f"rotate(-90 {x:.1f} {y:.1f})"
     font = {"fill": "#777", "font_size": 13, "font_family": "system-ui, sans-serif"}
     return element("text", text, **place, class_="axis", **font)
-
-
-def _legend(lines: Sequence[Line]) -> Html:
-    """Return what the lines are, each with a piece of it."""
-    entries = []
-    for line in lines:
-        piece = element("line", x1=0, x2=26, y1=5, y2=5, stroke_width=3, **_stroke(line))
-        sample = element("svg", piece, width=26, height=10)
-        entries.append(element("span", sample, " ", line.label, style="margin-right:1.2em"))
-    return element("div", *entries, class_="legend-static", style="font-size:85%")
 
 
 Numbers = Sequence[float | None]
@@ -333,18 +269,47 @@ class Chart:
     steps: bool = False
     shown: tuple[float, float] | None = None
 
-    def figure(self, tables: Sequence[Table]) -> Html:
-        """Return the figure with a static picture."""
+    def picture(self, tables: Sequence[Table], *, log_x: bool = False, height: int = 300) -> Html:
+        """Return a static picture, with a legend below; what is not finite is left out.
+
+        On a logarithmic scale so is what is not positive.
+        """
         x, x_title = self.xs[0]
-        lines = []
-        for curve in self.curves:
-            across, up = (_floats(tables[curve.table][name]) for name in (x, curve.y))
-            label = shortened(curve.label, 60)
-            lines.append(Line(label, across, up, curve.color, curve.dashed, self.steps))
-        picture = line_chart(
-            lines, x_title=x_title, y_title=self.title, log_y=self.log, y_range=self.shown
+        points = [_points(each, x, tables, log_x=log_x, log_y=self.log) for each in self.curves]
+        xs, ys = ([point[axis] for own in points for point in own] for axis in (0, 1))
+        across = _Axis.of(xs, _LEFT, _WIDTH - _RIGHT, log=log_x)
+        low, high = self.shown or (min(ys, default=0.0), max(ys, default=1.0))
+        up = _Axis.of([low, high], height - _BOTTOM, _TOP, log=self.log, margin=0.04)
+        inner = [
+            _path(
+                curve, [(across.at(x) - _LEFT, up.at(y) - _TOP) for x, y in own], steps=self.steps
+            )
+            for curve, own in zip(self.curves, points, strict=True)
+            if own
+        ]
+        # A picture inside the picture cuts off what leaves the axes.
+        across_by, up_by = _WIDTH - _LEFT - _RIGHT, height - _TOP - _BOTTOM
+        plot = element("svg", *inner, x=_LEFT, y=_TOP, width=across_by, height=up_by)
+        drawn = element(
+            "svg",
+            element("title", f"{self.title} against {x_title}"),
+            *(_tick(across, value, height, vertical=False) for value in across.ticks()),
+            *(_tick(up, value, height, vertical=True) for value in up.ticks()),
+            plot,
+            _text(x_title, (_LEFT + _WIDTH - _RIGHT) / 2, height - 4, anchor="middle"),
+            _text(self.title, 14, (height - _BOTTOM + _TOP) / 2, anchor="middle", turned=True),
+            viewBox=f"0 0 {_WIDTH} {height}",
+            role="img",
+            xmlns="http://www.w3.org/2000/svg",
+            style=f"width:100%;max-width:{_WIDTH + 120}px;height:auto",
         )
-        return element("figure", picture, id=self.id)
+        legend = []
+        for curve in self.curves:
+            piece = element("line", x1=0, x2=26, y1=5, y2=5, stroke_width=3, **_stroke(curve))
+            sample, label = element("svg", piece, width=26, height=10), shortened(curve.label, 60)
+            legend.append(element("span", sample, " ", label, style="margin-right:1.2em"))
+        below = element("div", *legend, class_="legend-static", style="font-size:85%")
+        return element("div", drawn, below, class_="chart-static")
 
     def spec(self) -> dict[str, Any]:
         """Return what the script needs to draw the chart."""
@@ -391,16 +356,14 @@ def charts_of_runs(runs: Sequence[tuple[str, Sequence[Record]]], *, proven: bool
         gaps.append(Curve(place, "relative_gap", label if several else "relative gap", color))
         work.append(Curve(place, "evaluations", label if several else "evaluations", color))
     curves = [curves_of(records) for _, records in runs]
-    bottom, top = min(each.bottom for each in curves), max(each.top for each in curves)
-    log = all(each.logarithmic for each in curves)
-    if log:
-        margin = (top / bottom) ** 0.04
-        shown = (bottom / margin, top * margin)
-    else:
-        margin = 0.04 * (top - bottom)
-        shown = (bottom - margin, top + margin)
+    whole = curves[0]._replace(
+        bottom=min(each.bottom for each in curves),
+        top=max(each.top for each in curves),
+        logarithmic=all(each.logarithmic for each in curves),
+    )
+    log, loggable, shown = whole.logarithmic, whole.bottom > 0, whole.widened(0.04)
     return [
-        Chart("chart-bounds", "objective", xs, bounds, log, bottom > 0, steps=True, shown=shown),
+        Chart("chart-bounds", "objective", xs, bounds, log, loggable, steps=True, shown=shown),
         Chart("chart-gap", "relative gap", xs, gaps, log=True, loggable=True, steps=True),
         Chart("chart-work", "evaluations", xs, work, loggable=True, steps=True),
     ]
@@ -409,10 +372,6 @@ def charts_of_runs(runs: Sequence[tuple[str, Sequence[Record]]], *, proven: bool
 def finite(value: float) -> float | None:
     """Return a number that JSON can hold, or None."""
     return value if math.isfinite(value) else None
-
-
-def _floats(column: Numbers) -> list[float]:
-    return [math.nan if value is None else float(value) for value in column]
 
 
 def certificate_to_html(known: Certificate) -> Html:
@@ -431,10 +390,6 @@ def result_to_html(result: Result) -> Html:
     work = f"{result.iterations:,} iterations, {result.evaluations:,} evaluations, "
     parts = [certificate_to_html(result.certificate), element("p", f"{work}{result.seconds:.3g} s")]
     if len(result.history) > 1:
-        iterations = [record.iteration for record in result.history]
-        gaps = [record.relative_gap for record in result.history]
-        line = Line("relative gap", iterations, gaps, color=1, steps=True)
-        parts.append(
-            line_chart([line], x_title="iterations", y_title="relative gap", log_y=True, height=220)
-        )
+        _, gaps, _ = charts_of_runs([("", result.history)], proven=result.certificate.valid)
+        parts.append(gaps.picture([table_of_run(result.history)], height=220))
     return element("div", *parts)

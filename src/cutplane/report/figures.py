@@ -258,11 +258,7 @@ def _plot_both(
         above.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         above.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))  # plain numbers
         above.yaxis.set_minor_formatter(NullFormatter())
-        margin = (curves.top / curves.bottom) ** 0.05
-        above.set_ylim(curves.bottom / margin, curves.top * margin)
-    else:
-        margin = 0.05 * (curves.top - curves.bottom)
-        above.set_ylim(curves.bottom - margin, curves.top + margin)
+    above.set_ylim(*curves.widened(0.05))
     above.legend(frameon=False, loc="upper right")
     _tidy(above, "objective")
 

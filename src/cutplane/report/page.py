@@ -104,7 +104,10 @@ class Report:
                 element(
                     "section",
                     element("h2", section.title),
-                    *(chart.figure(tables) for chart in section.charts),
+                    *(
+                        element("figure", chart.picture(tables), id=chart.id)
+                        for chart in section.charts
+                    ),
                     *section.parts,
                 )
                 for section in self.sections
