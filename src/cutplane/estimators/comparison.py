@@ -16,6 +16,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -115,11 +116,7 @@ class Comparison:
                     "seconds": last.seconds if last else 0.0,
                 }
             elif (best := entry.best) is not None:  # the fit that came lowest
-                row |= {
-                    "status": "no proof",
-                    "objective": best.objective,
-                    "seconds": best.seconds,
-                }
+                row |= {"objective": best.objective, "seconds": best.seconds, "status": "no proof"}
             else:
                 row["status"] = "not used"
             if row["objective"] is not None:
@@ -228,16 +225,8 @@ class Comparison:
 
 _NAMES = ("method", "status", "objective", "lower_bound", "gap", "above", "iterations",
           "evaluations", "seconds", "note")  # fmt: skip
-_TITLES = {
-    "method": "method",
-    "status": "status",
-    "objective": "objective",
-    "gap": "proven gap",
-    "above": "above bound",
-    "iterations": "iterations",
-    "evaluations": "evaluations",
-    "seconds": "seconds",
-}
+_TITLES = {name: name for name in _NAMES if name not in ("lower_bound", "note")}
+_TITLES |= {"gap": "proven gap", "above": "above bound"}
 _IN_LATEX = str.maketrans(
     {letter: f"\\{letter}" for letter in "&%$#_{}"}
     | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
@@ -419,43 +408,37 @@ def _peers(fitted: Any, X: Any, y: Any, *, weighted: bool) -> Iterator[Entry]:
 TOLERANCES = (1e-1, 1e-2, 1e-3, 1e-4, 1e-6)
 """Each peer is fitted to all of them: a tolerance means something else to each."""
 
-Make = Callable[[float], Any]
+Make = Callable[..., Any]
 
 
 def peers_of(estimator: Any, lam: float, n: float, n_features: int) -> dict[str, Make]:
-    """Return the peers for an estimator's loss by name; each makes a model for a tolerance."""
+    """Return the peers for an estimator's loss by name; each makes a model for a ``tol``."""
     from sklearn.linear_model import LogisticRegression, Ridge, SGDClassifier
     from sklearn.svm import LinearSVC, LinearSVR
 
-    C, intercept = 1.0 / (lam * n), estimator.fit_intercept
-    common = {"fit_intercept": intercept, "max_iter": 10_000}
-    seeded = common | {"random_state": 0}
-
-    def svc(loss: str) -> Make:
-        return lambda tol: LinearSVC(loss=loss, C=C, tol=tol, **seeded)
-
-    def svr(loss: str, epsilon: float) -> Make:
-        return lambda tol: LinearSVR(loss=loss, epsilon=epsilon, C=C, tol=tol, **seeded)
-
-    def sgd(loss: str) -> Make:
-        return lambda tol: SGDClassifier(loss=loss, alpha=lam, tol=tol, **seeded)
-
-    def logistic(solver: str) -> Make:
-        return lambda tol: LogisticRegression(C=C, solver=solver, tol=tol, **seeded)
-
-    epsilon = getattr(estimator, "epsilon", 0.0)
+    common = {"fit_intercept": estimator.fit_intercept, "max_iter": 10_000}
+    seeded, epsilon = common | {"random_state": 0}, getattr(estimator, "epsilon", 0.0)
+    logistic, svc, svr = (
+        partial(of, C=1.0 / (lam * n), **seeded)
+        for of in (LogisticRegression, LinearSVC, LinearSVR)
+    )
+    sgd, insensitive = partial(SGDClassifier, alpha=lam, **seeded), "epsilon_insensitive"
     known: dict[str, dict[str, Make]] = {
-        "hinge": {"LinearSVC": svc("hinge"), "SGDClassifier": sgd("hinge")},
-        "squared_hinge": {"LinearSVC": svc("squared_hinge"), "SGDClassifier": sgd("squared_hinge")},
+        loss: {"LinearSVC": partial(svc, loss=loss), "SGDClassifier": partial(sgd, loss=loss)}
+        for loss in ("hinge", "squared_hinge")
+    }
+    known |= {
         "logistic": {
-            "LogisticRegression, lbfgs": logistic("lbfgs"),
-            "LogisticRegression, newton-cholesky": logistic("newton-cholesky"),
-            "SGDClassifier": sgd("log_loss"),
+            "LogisticRegression, lbfgs": partial(logistic, solver="lbfgs"),
+            "LogisticRegression, newton-cholesky": partial(logistic, solver="newton-cholesky"),
+            "SGDClassifier": partial(sgd, loss="log_loss"),
         },
-        "squared": {"Ridge": lambda tol: Ridge(alpha=lam * n, tol=tol, **common)},
-        "absolute": {"LinearSVR": svr("epsilon_insensitive", 0.0)},
-        "epsilon_insensitive": {"LinearSVR": svr("epsilon_insensitive", epsilon)},
-        "squared_epsilon_insensitive": {"LinearSVR": svr("squared_epsilon_insensitive", epsilon)},
+        "squared": {"Ridge": partial(Ridge, alpha=lam * n, **common)},
+        "absolute": {"LinearSVR": partial(svr, loss=insensitive, epsilon=0.0)},
+        insensitive: {"LinearSVR": partial(svr, loss=insensitive, epsilon=epsilon)},
+        f"squared_{insensitive}": {
+            "LinearSVR": partial(svr, loss=f"squared_{insensitive}", epsilon=epsilon)
+        },
     }
     if n_features > 2_000:  # of which it keeps a matrix of their number squared
         del known["logistic"]["LogisticRegression, newton-cholesky"]
@@ -468,7 +451,7 @@ def fits_of_peer(
     """Yield a record for each tolerance, the coarsest first, until the time for all is over."""
     begin = time.perf_counter()
     for fits, tol in enumerate(TOLERANCES, start=1):
-        model = make(tol)
+        model = make(tol=tol)
         with warnings.catch_warnings():
             # That it did not converge shows in its objective.
             warnings.simplefilter("ignore")

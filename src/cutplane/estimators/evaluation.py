@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -219,12 +220,10 @@ def _labels(sequences: Any) -> list[list[Any]]:
     return [np.asarray(labels).tolist() for labels in sequences]
 
 
-def _chunks(model: Any, X: Any, y: Any) -> Quality:
-    return TokenQuality(_labels(y), _labels(fetched(model.predict(X))))
-
-
-def _segments(model: Any, X: Any, y: Any) -> Quality:
-    return SegmentQuality(_labels(y), _labels(fetched(model.predict(X))))
+def _tags(
+    quality: Callable[[list[list[Any]], list[list[Any]]], Quality], model: Any, X: Any, y: Any
+) -> Quality:
+    return quality(_labels(y), _labels(fetched(model.predict(X))))
 
 
 _QUALITIES: dict[Measures, Callable[[Any, Any, Any], Quality]] = {
@@ -232,8 +231,8 @@ _QUALITIES: dict[Measures, Callable[[Any, Any, Any], Quality]] = {
     Measures.REGRESSION: _regression,
     Measures.QUANTILES: _quantiles,
     Measures.LABEL_SETS: _label_sets,
-    Measures.CHUNKS: _chunks,
-    Measures.SEGMENTS: _segments,
+    Measures.CHUNKS: partial(_tags, TokenQuality),
+    Measures.SEGMENTS: partial(_tags, SegmentQuality),
 }
 
 
@@ -279,48 +278,24 @@ TITLES = {
 }
 
 
-class _Table(NamedTuple):
-    """The columns of a table of measures, by their names in the rows, and what they are called."""
-
-    columns: dict[str, str]
-    empty: str | None = None  # rows without any of these are left out
+def _same(*names: str) -> dict[str, str]:
+    """Return the titles of columns that are called as in the rows."""
+    return {name: name for name in names}
 
 
 _RETRIEVED = {"precision": "precision", "recall": "recall", "f1": "F1"}
+# The columns of each table, by their names in the rows, and what they are called.
 _TABLES = {
-    "per_class": _Table({"label": "class", **_RETRIEVED, "samples": "samples"}),
-    "per_label": _Table(
-        {
-            "label": "label",
-            **_RETRIEVED,
-            "samples": "samples",
-            "tokens": "tokens",
-            "frames": "frames",
-        }
-    ),
-    "per_quantile": _Table(
-        {"quantile": "quantile", "coverage": "share below", "pinball_loss": "pinball loss"}
-    ),
-    "at": _Table({"k": "first k", "ndcg": "NDCG", "map": "MAP", "mrr": "MRR"}),
-    "calibration": _Table(
-        {
-            "from": "probability from",
-            "to": "to",
-            "predicted": "predicted",
-            "observed": "observed",
-            "samples": "samples",
-        },
-        empty="samples",
-    ),
-    "chunks": _Table(
-        {
-            "type": "chunks",
-            **_RETRIEVED,
-            "there": "there",
-            "predicted": "predicted",
-            "right": "right",
-        }
-    ),
+    "per_class": {"label": "class", **_RETRIEVED, **_same("samples")},
+    "per_label": {"label": "label", **_RETRIEVED, **_same("samples", "tokens", "frames")},
+    "per_quantile": {
+        "quantile": "quantile",
+        "coverage": "share below",
+        "pinball_loss": "pinball loss",
+    },
+    "at": {"k": "first k", "ndcg": "NDCG", "map": "MAP", "mrr": "MRR"},
+    "calibration": {"from": "probability from", **_same("to", "predicted", "observed", "samples")},
+    "chunks": {"type": "chunks", **_RETRIEVED, **_same("there", "predicted", "right")},
 }
 
 # A page shows so many rows of a table, the largest ones.
@@ -405,7 +380,7 @@ def _interval(ends: Sequence[float] | None) -> str:
 def _tables(measures: dict[str, Any]) -> Iterator[tuple[str, list[str], list[list[str]]]]:
     """Yield the name, titles and rows of each table of measures."""
     intervals = measures.get("intervals", {})
-    for name, (columns, empty) in _TABLES.items():
+    for name, columns in _TABLES.items():
         rows = measures.get(name)
         if not rows:
             continue
@@ -414,7 +389,7 @@ def _tables(measures: dict[str, Any]) -> Iterator[tuple[str, list[str], list[lis
         cells = [
             [_cell(row, own, column) for column in there]
             for row, own in zip(rows, ends, strict=True)
-            if empty is None or row[empty]
+            if name != "calibration" or row["samples"]  # bins may be empty
         ]
         yield name, [columns[column] for column in there], cells
     if "confusion" in measures:

@@ -361,14 +361,10 @@ class FolderWriter:
             n_rows, d = X.shape
             self._writer("X", self._dtype, (d,)).append(self._narrowed(X, lambda k: k // d))
             self._n_columns = d
-        if isinstance(batch.y, list):
-            self._writer("y", np.int32).append(self._codes_of(batch.y))
-        elif batch.y is not None:
-            self._writer("y", np.float64).append(batch.y)
-        if batch.weights is not None:
-            self._writer("weights", np.float64).append(batch.weights)
-        if batch.queries is not None:
-            self._writer("queries", np.int64).append(batch.queries)
+        y = self._codes_of(batch.y) if isinstance(batch.y, list) else batch.y
+        for name, vector in (("y", y), ("weights", batch.weights), ("queries", batch.queries)):
+            if vector is not None:
+                self._writer(name, vector.dtype).append(vector)
         self.n_rows += n_rows
 
     def _append_sparse(
