@@ -137,21 +137,25 @@ def read_parts(
     ``on_part`` is called with each part of the file as it is stored.
     """
     with _opened(path) as file:
-        raw = _stored(file, on_part)
+
+        def stored() -> Iterator[bytes]:
+            while part := file.read(Limits.PART):
+                if on_part is not None:
+                    on_part(part)
+                yield part
+
+        raw = stored()
         first = next(raw, b"")
         raw = chain([first], raw)
         for kind, (magic, start) in _DECOMPRESSORS.items():
             if first.startswith(magic):
-                yield from _decompressed(raw, kind, start, name_of(path), _size_of(file))
+                try:
+                    n_bytes = os.fstat(file.fileno()).st_size
+                except OSError:
+                    n_bytes = 0  # nobody knows
+                yield from _decompressed(raw, kind, start, name_of(path), n_bytes)
                 return
         yield from raw
-
-
-def _stored(file: BinaryIO, on_part: Callable[[bytes], object] | None) -> Iterator[bytes]:
-    while part := file.read(Limits.PART):
-        if on_part is not None:
-            on_part(part)
-        yield part
 
 
 @contextmanager
@@ -170,14 +174,6 @@ def _opened(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         raise InputError(f"{name}: cannot read: {reason(error)}") from error
     except ValueError as error:  # a NUL in the name
         raise InputError(f"{name!r}: cannot read: {error}") from error
-
-
-def _size_of(file: BinaryIO) -> int:
-    """Return the size of a file in bytes, 0 if it is not known."""
-    try:
-        return os.fstat(file.fileno()).st_size
-    except OSError:
-        return 0
 
 
 def read_text(path: str | os.PathLike[str]) -> str:
@@ -309,14 +305,11 @@ def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
     OutputError
         If it cannot be written. The target is as it was, and no other file is left behind.
     """
-    try:
-        target = _target(path)
+    with _written(path) as target:
         if _is_device(target):
             target.write_bytes(content)
         else:
             durable.replace(target, content)
-    except OSError as error:
-        raise OutputError(f"{os.fspath(path)}: cannot write: {reason(error)}") from error
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
@@ -327,26 +320,27 @@ def check_writable(path: str | os.PathLike[str]) -> None:
     OutputError
         If `write_atomically` would fail, as far as can be known now.
     """
-    try:
-        target = _target(path)
+    with _written(path) as target:
         if not _is_device(target):
             trial = durable.temporary_name(target)
             try:
                 trial.touch(exist_ok=False)
             finally:  # Ctrl-C too must not leave it
                 trial.unlink(missing_ok=True)
+
+
+@contextmanager
+def _written(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yield what a path leads to, and say of errors that it cannot be written."""
+    try:
+        target = Path(path).resolve()  # the file that a link points to, not the link
+        if target.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if target.exists() and not os.access(target, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        yield target
     except OSError as error:
         raise OutputError(f"{os.fspath(path)}: cannot write: {reason(error)}") from error
-
-
-def _target(path: str | os.PathLike[str]) -> Path:
-    """Return what a path leads to, unless that must not be replaced."""
-    target = Path(path).resolve()  # the file that a link points to, not the link
-    if target.is_dir():
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-    if target.exists() and not os.access(target, os.W_OK):
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-    return target
 
 
 def _is_device(target: Path) -> bool:

@@ -32,7 +32,6 @@ from cutplane.io.tables import (
     read_table,
     require_pandas,
     shown_number,
-    typed,
 )
 
 SCALES = ("standard", "robust", "none")
@@ -242,7 +241,7 @@ class TableColumns(ColumnTransformer):
         index = getattr(frame, "index", None)
         made = require_pandas().DataFrame(cells, columns=[*cells], index=index)
         words = [name for name, kind in kinds.items() if kind is Kind.WORDS]
-        return typed(Table(_NAME, None, {}, {}, [*cells]), made, [*cells], words, kinds).frame
+        return Table(_NAME, made, [*cells]).typed([*cells], words, kinds).frame
 
 
 def _cells(values: Any, name: str, kind: Kind, levels: Collection[str]) -> Any:

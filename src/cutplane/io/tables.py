@@ -21,7 +21,7 @@ import math
 import os
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -70,19 +70,21 @@ class Table:
     Attributes
     ----------
     frame : pandas.DataFrame
-    kinds : dict from str to Kind
-        Of each column.
-    raw : dict from str to a pandas.Series of str
-        The text of columns that were asked for as they stand, such as labels.
     columns : list of str
         The names of all columns of the file.
+    kinds : dict from str to Kind
+        Of each column, once they are `typed`.
+    raw : dict from str to a pandas.Series of str
+        The text of columns that were asked for as they stand, such as labels.
+    lines : ndarray, optional
+        The line of each row, in a text file.
     """
 
     name: str
     frame: Any
-    kinds: dict[str, Kind]
-    raw: dict[str, Any]
     columns: list[str]
+    kinds: dict[str, Kind] = field(default_factory=dict)
+    raw: dict[str, Any] = field(default_factory=dict)
     lines: NDArray[np.int64] | None = None
 
     def wrong(self, column: str, what: str, row: int | None = None) -> InputError:
@@ -118,33 +120,30 @@ class Table:
             raise self.wrong(column, " has a number that is not finite", int(infinite.argmax()))
         return numbers
 
-
-def typed(
-    table: Table,
-    frame: Any,
-    wanted: Sequence[str],
-    as_text: Collection[str],
-    kinds: Mapping[str, Kind | None] | None,
-) -> Table:
-    """Return the table with columns that are numbers or words."""
-    pandas = require_pandas()
-    found: dict[str, Kind] = {}
-    cells: dict[str, Any] = {}
-    for column in wanted:
-        values = frame[column]
-        known = None if kinds is None else kinds[column]
-        is_number = values.dtype.kind in "iuf"
-        if column not in as_text and not is_number and known is not Kind.WORDS:
-            # Also numbers that are too large for pandas to see that they are.
-            is_number = _are_numbers(values, column, table, known)
-        if is_number:
-            numbers = values.astype(object).to_numpy().astype(np.float64)
-            found[column], cells[column] = Kind.NUMBERS, table.finite(numbers, column)
-        else:
-            found[column] = Kind.WORDS
-            cells[column] = values.astype(object).where(values.notna(), np.nan)
-    made = pandas.DataFrame(cells, index=frame.index, columns=list(cells))
-    return replace(table, frame=made, kinds=found)
+    def typed(
+        self,
+        wanted: Sequence[str],
+        as_text: Collection[str],
+        kinds: Mapping[str, Kind | None] | None,
+    ) -> Table:
+        """Return the table of the columns that are wanted, each of them numbers or words."""
+        found: dict[str, Kind] = {}
+        cells: dict[str, Any] = {}
+        for column in wanted:
+            values = self.frame[column]
+            known = None if kinds is None else kinds[column]
+            is_number = values.dtype.kind in "iuf"
+            if column not in as_text and not is_number and known is not Kind.WORDS:
+                # Also numbers that are too large for pandas to see that they are.
+                is_number = _are_numbers(values, column, self, known)
+            if is_number:
+                numbers = values.astype(object).to_numpy().astype(np.float64)
+                found[column], cells[column] = Kind.NUMBERS, self.finite(numbers, column)
+            else:
+                found[column] = Kind.WORDS
+                cells[column] = values.astype(object).where(values.notna(), np.nan)
+        made = require_pandas().DataFrame(cells, index=self.frame.index, columns=list(cells))
+        return replace(self, frame=made, kinds=found)
 
 
 def require_pandas() -> Any:
@@ -266,15 +265,12 @@ def resolved(given: Iterable[str], names: Sequence[str], name: str) -> list[str]
 
 
 def parsed(
-    text: str,
-    separator: str,
-    header: bool,
-    names: Sequence[str],
-    wanted: Sequence[str],
-    as_text: Collection[str],
-    name: str,
+    text: str, wanted: Sequence[str], as_text: Collection[str], name: str, **layout: Any
 ) -> Any:
-    """Return a data frame of columns, those ``as_text`` as they stand."""
+    """Return a data frame of columns, those ``as_text`` as they stand.
+
+    The layout is what pandas takes: separator, header, names of all columns.
+    """
     pandas = require_pandas()
     # From 3.1 on it rounds right by itself, and warns if it is told to.
     version = tuple(int(part) for part in pandas.__version__.split(".")[:2])
@@ -283,16 +279,14 @@ def parsed(
     def read(columns: Sequence[str], words: Collection[str]) -> Any:
         return pandas.read_csv(
             io.StringIO(text),
-            sep=separator,
-            header=0 if header else None,
-            names=[*names],
             usecols=[*columns],
             dtype=dict.fromkeys(words, str),
             na_values=["?"],
             skipinitialspace=True,
-            **exact,
             low_memory=False,
             index_col=False,
+            **layout,
+            **exact,
         )
 
     try:
@@ -424,11 +418,12 @@ def read_table(
         plain = {each: _plain(whole[each], each, name, text=each in as_text) for each in read}
         frame = require_pandas().DataFrame(plain)
     else:
-        frame = parsed(text, separator, header, names, read, as_text, name)
+        first_line = 0 if header else None
+        frame = parsed(text, read, as_text, name, sep=separator, header=first_line, names=names)
         if len(frame) != len(lines):
             raise InputError(f"{name}: {len(lines)} lines, of which pandas reads {len(frame)}")
-    table = Table(name, None, {}, {each: frame[each] for each in raw_names}, names, lines)
-    return typed(table, frame, wanted, as_text, kinds)
+    taken = {each: frame[each] for each in raw_names}
+    return Table(name, frame, names, raw=taken, lines=lines).typed(wanted, as_text, kinds)
 
 
 def _of_parquet(content: bytes, name: str) -> Any:
