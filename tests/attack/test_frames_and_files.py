@@ -11,8 +11,7 @@ from typer.testing import CliRunner
 
 from cutplane.cli.app import app
 from cutplane.io import InputError, load_model, save_model
-from cutplane.io.preparation import MISSING
-from cutplane.io.tables import read_table
+from cutplane.io.tables import MISSING, read_table
 
 # Columns by what stands in their cells, and those of them that are words by `--text`.
 COLUMNS = {

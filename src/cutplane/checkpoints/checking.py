@@ -276,7 +276,7 @@ class _Checker:
         if spec in PLAIN:
             return PLAIN[spec](value)
         if match := _ARRAY.fullmatch(spec):
-            return self._is_array(value, *match.groups())
+            return self._is_array(value, match)
         if spec.startswith("="):
             name, *parts = spec[1:].split(".")
             expected = self.known[name]
@@ -301,9 +301,8 @@ class _Checker:
             self._check_fields(value, layout, path)
         return True
 
-    def _is_array(
-        self, value: Any, dtype: str, loose: str, dims: str, below: str | None, natural: str | None
-    ) -> bool:
+    def _is_array(self, value: Any, spec: re.Match[str]) -> bool:
+        dtype, loose, dims, below, natural = spec.groups()
         if not (
             type(value) is np.ndarray and value.dtype.str[1:] == dtype and value.dtype.isnative
         ):
@@ -367,7 +366,7 @@ class _Checker:
         if is_named(value, "_Place"):
             return self._fits(value, "_Place", path)
         if kinds is None or not type(of).__module__.startswith("cutplane."):
-            return self._is_array(getattr(value, "w", None), "f8", "", "p", None, None)
+            return self._fits(getattr(value, "w", None), "f8[p]", path)
         if "SumPoint" not in kinds:
             return any(self._fits(value, kind, path) for kind in kinds.split(" | "))
         parts = dict(attributes(value)).get("parts") if type(value).__name__ in kinds else None

@@ -416,10 +416,8 @@ def _require_same(folder: Path, before: About, now: About) -> None:
             f"{folder}: a checkpoint of cutplane {_in_a_line(before.library)}, and this is "
             f"{now.library}"
         )
-    for what, old, new in (
-        ("problem", before.problem, now.problem),
-        ("method", before.method, now.method),
-    ):
+    for what in ("problem", "method"):
+        old, new = getattr(before, what), getattr(now, what)
         different = [name for name in old | new if old.get(name) != new.get(name)]
         if different:
             names = _in_a_line(", ".join(different))
@@ -434,7 +432,7 @@ def _require_same(folder: Path, before: About, now: About) -> None:
         )
 
 
-def _in_a_line(text: str, longest: int = 200) -> str:
+def _in_a_line(text: str) -> str:
     """Return words of a file, which may be anybody's, as they can be printed."""
-    short = text if len(text) <= longest else f"{text[:longest]}..."
+    short = text if len(text) <= 200 else f"{text[:200]}..."
     return short if short.isprintable() else repr(short)

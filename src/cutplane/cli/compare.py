@@ -14,7 +14,7 @@ from cutplane.estimators.comparison import FORMATS
 from cutplane.estimators.comparison import compare as comparison_of
 from cutplane.io import InputError, write_atomically
 from cutplane.io.files import name_of
-from cutplane.io.preparation import TableOptions
+from cutplane.io.tables import TableOptions
 
 _METHODS = "auto,bmrm-line-search,level"
 

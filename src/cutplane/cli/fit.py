@@ -35,8 +35,7 @@ from cutplane.estimators.lams import RULES as SEARCH_RULES
 from cutplane.estimators.linear import PENALTIES
 from cutplane.io import InputError
 from cutplane.io.files import name_of, read_text
-from cutplane.io.preparation import RARE, SCALES, TableOptions
-from cutplane.io.tables import looks_like_a_table, read_table
+from cutplane.io.tables import RARE, SCALES, TableOptions, looks_like_a_table, read_table
 from cutplane.models.columns.estimators import MULTI_LABEL
 from cutplane.models.speech.estimator import COVARIANCES, TOPOLOGIES
 from cutplane.models.tagging.tagger import MEANS, PAIRS

@@ -42,7 +42,7 @@ from cutplane.io.files import name_of
 from cutplane.io.folders import dask_arrays
 from cutplane.io.labels import split_categories
 from cutplane.io.models.files import save_with_layout
-from cutplane.io.preparation import TableOptions
+from cutplane.io.tables import TableOptions
 from cutplane.report.charts import mean_run
 from cutplane.report.figures import FORMATS, draw_run, picture_of, require_plotting
 from cutplane.report.progress import progress_on

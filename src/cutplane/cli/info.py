@@ -14,7 +14,7 @@ from cutplane.cli.options import JsonOption, ModelArgument
 from cutplane.estimators.description import Reads
 from cutplane.io.labels import plain_label, show_label
 from cutplane.io.models.files import load_with_layout
-from cutplane.io.preparation import NUMBERS, WORDS
+from cutplane.io.tables import Kind
 from cutplane.report.text import table
 from cutplane.report.words import certificate_in_words
 
@@ -82,24 +82,24 @@ def _restrictions(estimator: Any) -> dict[str, Any]:
 def columns_of(preparation: Any) -> Iterator[dict[str, Any]]:
     """Yield what is done with each column of a table that ``cutplane fit`` has read."""
     for name, part, columns in preparation[0].transformers_:
-        if name == NUMBERS:
+        if name == Kind.NUMBERS:
             scaler: Any = part[-1] if isinstance(part, Pipeline) else None
             fill = part[0] if isinstance(part, Pipeline) else part
             center = _SCALERS.get(type(scaler).__name__, "")
             for place, column in enumerate(columns):
-                entry = {"column": column, "kind": NUMBERS, "gaps": float(fill.statistics_[place])}
+                entry = {"column": column, "kind": name, "gaps": float(fill.statistics_[place])}
                 if center:
                     entry |= {
                         "subtract": float(getattr(scaler, center)[place]),
                         "divide_by": float(scaler.scale_[place]),
                     }
                 yield entry
-        elif name == WORDS:
+        elif name == Kind.WORDS:
             rare = part.infrequent_categories_ or [None] * len(columns)
             for column, levels, few in zip(columns, part.categories_, rare, strict=True):
                 grouped = [] if few is None else [*map(_level, few)]
                 known = [level for level in map(_level, levels) if level not in grouped]
-                yield {"column": column, "kind": WORDS, "levels": known, "rare": grouped}
+                yield {"column": column, "kind": name, "levels": known, "rare": grouped}
 
 
 def _level(level: Any) -> str | None:
@@ -114,7 +114,7 @@ def feature_names(estimator: Any, preparation: Any, columns: Sequence[dict[str, 
     """
     names: list[str] = []
     for entry in columns:
-        if entry["kind"] == NUMBERS:
+        if entry["kind"] == Kind.NUMBERS:
             names.append(entry["column"])
             continue
         shown = ["(empty)" if level is None else level for level in entry["levels"]]
@@ -181,7 +181,7 @@ def _restrictions_in_words(report: dict[str, Any]) -> str:
 
 def _treatment(entry: dict[str, Any]) -> str:
     """Return in words what is done with a column."""
-    if entry["kind"] == NUMBERS:
+    if entry["kind"] == Kind.NUMBERS:
         gaps = f"gaps: {entry['gaps']:.6g}"
         if "subtract" not in entry:
             return gaps

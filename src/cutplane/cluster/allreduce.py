@@ -308,10 +308,8 @@ def serve(connection: Connection, service: Callable[..., Any]) -> None:
                 answer = ("done", service(link, *content))
             except Released:
                 answer = ("released", None)
-            except (EOFError, OSError) as error:
-                if isinstance(error, ConnectionError | EOFError):
-                    return
-                answer = ("failed", error)
+            except (EOFError, ConnectionError):
+                return
             except Exception as error:
                 answer = ("failed", error)
             working.clear()

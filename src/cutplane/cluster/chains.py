@@ -120,7 +120,29 @@ class _Parts(NamedTuple):
         )
 
 
-class ShardChains(InferenceRisk):
+class _OfShape(InferenceRisk):
+    """What the shape alone says of a risk, wherever the sequences are."""
+
+    lower_bound = 0.0
+    _shape: ChainShape
+
+    @property
+    def loss(self) -> ChainLoss:
+        """The loss of a sequence."""
+        return self._shape.loss
+
+    @property
+    def probabilities(self) -> bool:
+        """Whether labels have probabilities: then the loss is smooth."""
+        return self.loss.probabilities
+
+    @property
+    def rough_bends(self) -> bool:
+        """Whether `bends_at` is known: that of a conditional random field on observed pairs."""
+        return self.probabilities and self._shape.pairs is not None
+
+
+class ShardChains(_OfShape):
     """Mean loss of a linear chain on the sequences of a worker's shards, and those of all others.
 
     Parameters
@@ -134,8 +156,6 @@ class ShardChains(InferenceRisk):
     inferences : int
         How often a dynamic program ran on a sequence, of all workers.
     """
-
-    lower_bound = 0.0
 
     def __init__(self, shape: ChainShape, holding: Holding) -> None:
         factors, risks, counts = list[float](), list[Any](), list[tuple[int, ...]]()
@@ -159,16 +179,6 @@ class ShardChains(InferenceRisk):
     def n_examples(self) -> int:
         """Number of sequences, of all workers."""
         return self._n_sequences
-
-    @property
-    def probabilities(self) -> bool:
-        """Whether labels have probabilities: then the loss is smooth."""
-        return self.loss.probabilities
-
-    @property
-    def rough_bends(self) -> bool:
-        """Whether `bends_at` is known: that of a conditional random field on observed pairs."""
-        return self.loss.probabilities and self._shape.pairs is not None
 
     @property
     def good_groups(self) -> int:
@@ -253,7 +263,7 @@ class ShardChainSegment:
     """The risk on the ray from a point through another."""
 
     def __init__(self, start: ShardChainPoint, end: ShardChainPoint) -> None:
-        self._risk, self._start, self._end = start.risk, start, end
+        self._risk, self._start, self._way = start.risk, start, end.w - start.w
         self._parts = start.parts.each(lambda a, b: a.toward(b), end.parts)
         self._seen: dict[float, tuple[float, float]] = {}
         self._known = {0.0: start, 1.0: end}
@@ -264,7 +274,7 @@ class ShardChainSegment:
 
     def minimize_near(self, regularizer: Quadratic, expected: float | None) -> float:
         """Return such a step, looked for at an expected distance first."""
-        first = steps_to(expected, self._end.w - self._start.w)
+        first = steps_to(expected, self._way)
         return rounded_alike(nearly_best_step(self.along, regularizer, first))
 
     def along(self, step: float) -> tuple[float, float]:
@@ -279,9 +289,8 @@ class ShardChainSegment:
     def at(self, step: float) -> ShardChainPoint:
         """Return the point at ``step``, without a pass over the data."""
         if step not in self._known:
-            start, end = self._start, self._end
-            w = start.w + step * (end.w - start.w)
             parts = self._parts.each(lambda each: each.at(step))
+            w = self._start.w + step * self._way
             self._known[step] = ShardChainPoint(self._risk, w, parts)
         return self._known[step]
 
@@ -291,7 +300,7 @@ def _facts(holding: Holding, named: Named) -> tuple[int, int]:
     return risk.n_parameters, risk.n_tokens
 
 
-class ShardedChainRisk(RemoteRisk, InferenceRisk):
+class ShardedChainRisk(RemoteRisk, _OfShape):
     """Mean loss of a linear chain on labeled sequences that lie on workers.
 
     Parameters
@@ -306,23 +315,11 @@ class ShardedChainRisk(RemoteRisk, InferenceRisk):
         How often a dynamic program ran on a sequence, in evaluations and searches.
     """
 
-    lower_bound = 0.0
-
     def __init__(self, sample: ShardedSample, shape: ChainShape) -> None:
         super().__init__(sample, shape)
-        self.loss, self._shape = shape.loss, shape
+        self._shape = shape
         self.n_parameters, self.n_tokens = sample.ask(_facts, self.named)
         self.inferences = 0
-
-    @property
-    def probabilities(self) -> bool:
-        """Whether labels have probabilities: then the loss is smooth."""
-        return self.loss.probabilities
-
-    @property
-    def rough_bends(self) -> bool:
-        """Whether second derivatives are known: of a random field on observed pairs."""
-        return self.probabilities and self._shape.pairs is not None
 
     @property
     def inference_steps(self) -> int:

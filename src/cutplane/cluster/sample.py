@@ -161,25 +161,26 @@ class Holding:
 
     def chosen(self, examples: NDArray[np.int64]) -> Arrays:
         """Return some examples of the whole sample, by their numbers in ascending order."""
-        parts: dict[str, list[tuple[Any, ...]]] = {name: [] for name in self.data}
-        for shard in self.held:
-            rows = self._shards.rows_of(shard)
-            first, last = np.searchsorted(examples, [rows.start, rows.stop])
-            own = examples[first:last] - rows.start
-            for name, array in self._pieces[shard].items():
-                parts[name].append(_as_arrays(array[own]))
-        found = {name: self.joined(part) for name, part in parts.items()}
-        return {name: _from_arrays(found[name], self.data[name]) for name in found}
+        found: Arrays = {}
+        for name, like in self.data.items():
+            own = [
+                _as_arrays(self._pieces[shard][name][self._own(examples, shard)])
+                for shard in self.held
+            ]
+            found[name] = _from_arrays(self.joined(own), like)
+        return found
 
     def numbers_of(self, vector: NDArray[Any], examples: NDArray[np.int64]) -> NDArray[Any]:
         """Return those of some examples of the whole sample, of a vector with one for each here."""
-        parts, begin = [], 0
-        for shard in self.held:
-            rows = self._shards.rows_of(shard)
-            first, last = np.searchsorted(examples, [rows.start, rows.stop])
-            parts.append((vector[begin + examples[first:last] - rows.start],))
-            begin += rows.stop - rows.start
-        return self.joined(parts)[0]
+        pieces = np.split(vector, self._worker.bounds(self._shards.n_shards)[1:-1])
+        own = zip(pieces, self.held, strict=True)
+        return self.joined([(piece[self._own(examples, shard)],) for piece, shard in own])[0]
+
+    def _own(self, examples: NDArray[np.int64], shard: int) -> NDArray[np.int64]:
+        """Return those examples that are in a shard, by their numbers there."""
+        rows = self._shards.rows_of(shard)
+        first, last = np.searchsorted(examples, [rows.start, rows.stop])
+        return examples[first:last] - rows.start
 
     def report(self, content: Any) -> Any:
         """Send a report to the client; return its answer."""

@@ -22,15 +22,15 @@ from cutplane.io.files import STANDARD_INPUT, InputError, counted, name_of, read
 from cutplane.io.folders import open_folder
 from cutplane.io.labels import class_texts, label_matrix, training_labels
 from cutplane.io.models.files import load_with_layout
-from cutplane.io.preparation import (
-    TableOptions,
-    read_for_pipeline,
-    read_prepared,
-    read_training_table,
-)
 from cutplane.io.sequences import read_conll, read_frames
 from cutplane.io.svmlight import Rules, read_svmlight
-from cutplane.io.tables import TableLayout
+from cutplane.io.tables import (
+    TableLayout,
+    TableOptions,
+    read_prepared,
+    read_table,
+    read_training_table,
+)
 
 _FEATURE = re.compile(r"\s[+-]?[0-9]+:\S")
 _QUERY = re.compile(r"^\S+\s+qid:[0-9]+\s")
@@ -157,12 +157,10 @@ def read_examples(
     how: dict[str, Any] = {"task": task, "certain": certain, "named": named}
     if reads is Reads.FRAMES:
         frames = read_frames(path)
-        counts = {"n_frames": len(frames.X)}
-        if targets is Targets.TAGS:
-            y = training_labels(frames.labels, targets, name_of(path), **how)
-            return Examples(frames.sequences, frames.cut(y), {}, counts)
-        y = training_labels(frames.classes(), targets, name_of(path), **how)
-        return Examples(frames.sequences, y, {}, counts)
+        of_each, counts = targets is Targets.TAGS, {"n_frames": len(frames.X)}
+        labels = frames.labels if of_each else frames.classes()
+        y = training_labels(labels, targets, name_of(path), **how)
+        return Examples(frames.sequences, frames.cut(y) if of_each else y, {}, counts)
     if table is not None:
         gaps = None
         if "unlabeled" in parameters_of(estimator):
@@ -249,7 +247,9 @@ class FileModel(NamedTuple):
                     f"{name_of(self.path)}: a pipeline that was saved in Python does not say which "
                     "column has the labels: evaluate it there"
                 )
-            return LabeledData(*read_for_pipeline(data, self.preparation))
+            names = [str(name) for name in self.preparation.feature_names_in_]
+            table = read_table(data, kinds=dict.fromkeys(names))
+            return LabeledData(self.preparation.transform(table.frame), None)
         else:
             n_features = self.preparation.n_features_in_
         queries = labels and description.reads is Reads.QUERIES

@@ -175,12 +175,8 @@ def _contradiction(manifest: Manifest) -> str | None:
     """Return in which way a manifest contradicts itself, or None."""
     m, d, arrays = manifest.n_rows, manifest.n_features, manifest.arrays
     features = SPARSE if manifest.sparse else DENSE
-    wanted = {
-        "y": manifest.target is not None,
-        "weights": manifest.weights is not None,
-        "queries": manifest.queries is not None,
-    }
-    names = {*features, *(name for name, there in wanted.items() if there)}
+    vectors = {"y": manifest.target, "weights": manifest.weights, "queries": manifest.queries}
+    names = {*features, *(name for name, column in vectors.items() if column is not None)}
     if m < 1 or d < 1:
         return f"{m} rows, {d} features"
     if names != set(arrays):

@@ -36,8 +36,7 @@ from sklearn.preprocessing import (
 )
 
 from cutplane.io.models.schema import Finite, Malformed, Size, plain_value
-from cutplane.io.preparation import TableColumns
-from cutplane.io.tables import Kind, TableLayout
+from cutplane.io.tables import Kind, TableColumns, TableLayout
 
 Tensors = dict[str, NDArray[Any]]
 
