@@ -12,9 +12,9 @@ import inspect
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_args
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_args, get_type_hints
 
 import typer
 
@@ -389,12 +389,18 @@ def is_table(options: TableOptions, train: str, description: Description, task: 
 
 
 def _option(
-    panel: str, metavar: str | None, help: str, *flags: str, default: str | bool = True
+    panel: str,
+    metavar: str | None,
+    help: str,
+    *flags: str,
+    shown: str | bool = True,
+    value: Any = None,
 ) -> Any:
-    """Return an option of a panel; ``default`` is what is shown in place of its default."""
-    return typer.Option(
-        *flags, metavar=metavar, help=help, show_default=default, rich_help_panel=panel
+    """Return a field of `Options`: an option, its default, and what is shown in place of that."""
+    option = typer.Option(
+        *flags, metavar=metavar, help=help, show_default=shown, rich_help_panel=panel
     )
+    return field(default=value, metadata={"option": option})
 
 
 _of_model, _of_tables = partial(_option, "Model"), partial(_option, "Tables")
@@ -404,9 +410,10 @@ _of_solver, _of_output = partial(_option, "Solver"), partial(_option, "Output")
 def make_fit() -> Callable[..., None]:
     """Return the command, with the options of the estimators that are registered now."""
     known = estimators_by_task()
-    tasks = _of_model("TASK", f"{', '.join(known)}; by default as the loss and --kernel.")
-    names = [f"For {task}: {', '.join(of.description.loss_names)}." for task, of in known.items()]
-    of_command = inspect.signature(Options, eval_str=True).parameters
+    tasks = f"{', '.join(known)}; by default as the loss and --kernel."
+    losses = [f"For {task}: {', '.join(of.description.loss_names)}." for task, of in known.items()]
+    asked = [("task", "TASK", tasks), ("loss", "NAME", " ".join(losses))]
+    hints = get_type_hints(Options)
 
     def fit(train: Train, task: str | None, loss: str | None, **given: Any) -> None:
         """Train a model, and prove how close to optimal it is.
@@ -416,16 +423,21 @@ def make_fit() -> Callable[..., None]:
         """
         from cutplane.cli.fitting import run_fit
 
-        options = Options(**{name: given.pop(name) for name in of_command})
+        options = Options(**{name: given.pop(name) for name in hints})
         with compile_notes(quiet=options.quiet):
             run_fit(train, task, loss, options, given)
 
     parameters = [
         inspect.signature(fit, eval_str=True).parameters["train"],
-        keyword("task", Annotated[str | None, tasks]),
-        keyword("loss", Annotated[str | None, _of_model("NAME", " ".join(names))]),
+        *(
+            keyword(name, Annotated[str | None, _of_model(metavar, said).metadata["option"]])
+            for name, metavar, said in asked
+        ),
         *(option.as_signature() for option in fit_options().values()),
-        *of_command.values(),
+        *(
+            keyword(of.name, Annotated[hints[of.name], of.metadata["option"]], of.default)
+            for of in fields(Options)
+        ),
     ]
     fit.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     return fit
@@ -445,95 +457,50 @@ Train = Annotated[
 class Options:
     """What ``cutplane fit`` is told, besides task, loss, and the parameters of estimators."""
 
-    features: Annotated[
-        int | None, _of_model(None, "Number of features.", default="largest index in TRAIN")
-    ] = None
-    target: Annotated[
-        list[str] | None, _of_tables("COLUMN", "Predict this column, a name or a number from 1 on.")
-    ] = None
-    query: Annotated[
-        str | None, _of_tables("COLUMN", "For ranking: the column that names the query.")
-    ] = None
-    drop: Annotated[
-        list[str] | None, _of_tables("COLUMN", "Leave this column out; may be given several times.")
-    ] = None
-    text: Annotated[
-        list[str] | None,
-        _of_tables("COLUMN", "Take this column as words, such as numbers that are codes."),
-    ] = None
-    scale: Annotated[
-        str | None,
-        _of_tables(
-            "NAME",
-            f"How columns of numbers are scaled: {', '.join(SCALES)}.",
-            default="standard; for novelty none",
-        ),
-    ] = None
-    rare: Annotated[
-        int | None,
-        _of_tables(
-            "ROWS", "Words that are in fewer rows than this are taken as one.", default=str(RARE)
-        ),
-    ] = None
-    header: Annotated[
-        bool,
-        _of_tables(
-            None, "Whether the first line has the names of the columns.", "--header/--no-header"
-        ),
-    ] = True
-    cv: Annotated[
-        int | None,
-        _of_solver("FOLDS", "Choose lam by cross-validation with so many folds.", "--cv"),
-    ] = None
-    rule: Annotated[
-        str | None,
-        _of_solver(
-            "NAME",
-            "With --cv: take the best lam, or the largest within one-standard-error of it.",
-            default="best",
-        ),
-    ] = None
-    certified: Annotated[
-        float | None,
-        _of_solver(
-            "AMOUNT", "With --cv: prove that no lam has an error that is lower by more than this."
-        ),
-    ] = None
-    checkpoint: Annotated[
-        str | None,
-        _of_solver(
-            "DIR", "Keep the state of the fit in this folder; the same command goes on from there."
-        ),
-    ] = None
-    every: Annotated[
-        float | None,
-        _of_solver(
-            "SECONDS",
-            "With --checkpoint: time between two writes.",
-            default="60, or more where writing takes long",
-        ),
-    ] = None
-    scheduler: Annotated[
-        str | None,
-        _of_solver(
-            "ADDRESS",
-            "Fit on the workers of this Dask scheduler; TRAIN is a folder that they can read.",
-        ),
-    ] = None
-    workers: Annotated[
-        int | None, _of_solver("N", "Fit on so many Dask workers that are started here.")
-    ] = None
-    out: Annotated[str | None, _of_output("MODEL", "Write the model to this file.")] = None
-    trace: Annotated[str | None, _of_output("JSONL", "Write every iteration to this file.")] = None
-    plot: Annotated[
-        str | None,
-        _of_output(
-            "PICTURE",
-            "Draw the bounds closing in, or with --cv bounds and scores against lam; PNG, or SVG "
-            "or PDF if its name ends so.",
-        ),
-    ] = None
-    as_json: Annotated[bool, _of_output(None, "Print one JSON object.", "--json")] = False
-    quiet: Annotated[
-        bool, _of_output(None, "Show no progress and no summary.", "--quiet", "-q")
-    ] = False
+    features: int | None = _of_model(None, "Number of features.", shown="largest index in TRAIN")
+    target: list[str] | None = _of_tables("COLUMN", "Predict this column, by name or number.")  # noqa: RUF009
+    query: str | None = _of_tables("COLUMN", "For ranking: the column that names the query.")
+    drop: list[str] | None = _of_tables("COLUMN", "Leave this column out; may be repeated.")  # noqa: RUF009
+    text: list[str] | None = _of_tables("COLUMN", "Read this column as words: codes, say.")  # noqa: RUF009
+    scale: str | None = _of_tables(
+        "NAME", f"How numbers are scaled: {', '.join(SCALES)}.", shown="standard; for novelty none"
+    )
+    rare: int | None = _of_tables(
+        "ROWS", "Group words that occur in fewer than ROWS rows.", shown=str(RARE)
+    )
+    header: bool = _of_tables(
+        None, "Whether the first line names the columns.", "--header/--no-header", value=True
+    )
+    cv: int | None = _of_solver(
+        "FOLDS", "Choose lam by cross-validation with so many folds.", "--cv"
+    )
+    rule: str | None = _of_solver(
+        "NAME",
+        "With --cv: take the best lam, or the largest within one-standard-error of it.",
+        shown="best",
+    )
+    certified: float | None = _of_solver(
+        "AMOUNT", "With --cv: prove that no lam has an error that is lower by more than this."
+    )
+    checkpoint: str | None = _of_solver(
+        "DIR", "Keep the state of the fit in this folder; the same command resumes it."
+    )
+    every: float | None = _of_solver(
+        "SECONDS",
+        "With --checkpoint: time between two writes.",
+        shown="60, or more where writing takes long",
+    )
+    scheduler: str | None = _of_solver(
+        "ADDRESS",
+        "Fit on the workers of this Dask scheduler; TRAIN is a folder that they can read.",
+    )
+    workers: int | None = _of_solver("N", "Fit on this many Dask workers, started here.")
+    out: str | None = _of_output("MODEL", "Write the model to this file.")
+    trace: str | None = _of_output("JSONL", "Write every iteration to this file.")
+    plot: str | None = _of_output(
+        "PICTURE",
+        "Draw the bounds closing in, or with --cv bounds and scores against lam; PNG, or SVG or "
+        "PDF if its name ends so.",
+    )
+    as_json: bool = _of_output(None, "Print one JSON object.", "--json", value=False)
+    quiet: bool = _of_output(None, "Show no progress and no summary.", "--quiet", "-q", value=False)

@@ -180,7 +180,8 @@ class Holding:
         """Return those examples that are in a shard, by their numbers there."""
         rows = self._shards.rows_of(shard)
         first, last = np.searchsorted(examples, [rows.start, rows.stop])
-        return examples[first:last] - rows.start
+        own: NDArray[np.int64] = examples[first:last] - rows.start
+        return own
 
     def report(self, content: Any) -> Any:
         """Send a report to the client; return its answer."""

@@ -368,12 +368,7 @@ def read_pieces(
     has_query = not rules.queries
     while batch := list(islice(chunks, Sizes.CHUNKS_AT_ONCE)):
         has_query = has_query or any(b"qid:" in chunk for chunk in batch)
-        read = map_blocks(
-            lambda some, batch=batch: [read_chunk(chunk, rules) for chunk in batch[some]],
-            len(batch),
-            width=Sizes.CHUNK,
-        )
-        for chunk, piece in zip(batch, chain.from_iterable(read), strict=True):
+        for chunk, piece in zip(batch, _read_all(batch, rules), strict=True):
             fault, are_words = piece.fault, isinstance(piece.labels, list)
             if len(piece.labels) and not first_label:
                 token, line = _label_from(chunk, 1)
@@ -394,6 +389,13 @@ def read_pieces(
             if not has_query:
                 raise InputError(f"{name}: no line has a query (qid:number after the label)")
             raise InputError(f"{name}:{n_lines + line}: {what}")
+
+
+def _read_all(chunks: list[bytes], rules: Rules) -> Iterator[Piece]:
+    def read(some: slice) -> list[Piece]:
+        return [read_chunk(chunk, rules) for chunk in chunks[some]]
+
+    return chain.from_iterable(map_blocks(read, len(chunks), width=Sizes.CHUNK))
 
 
 def _chunks(

@@ -156,14 +156,11 @@ def _points(
 ) -> list[tuple[float, float]]:
     """Return the points of a curve that can be shown, not too many of them, the last one too."""
     columns = tables[curve.table]
-    pairs = (
-        [float(value) for value in pair]
-        for pair in zip(columns[x], columns[curve.y], strict=True)
-        if None not in pair
-    )
+    pairs = zip(columns[x], columns[curve.y], strict=True)
+    known = [(float(x), float(y)) for x, y in pairs if x is not None and y is not None]
     points = [
         (x, y)
-        for x, y in pairs
+        for x, y in known
         if math.isfinite(x) and math.isfinite(y) and (x > 0 or not log_x) and (y > 0 or not log_y)
     ]
     most = 240  # more cannot be told apart
