@@ -168,7 +168,7 @@ class ShardChains(_OfShape):
             factors.append(shape.scale * float(tokens.weights.sum()))
             size = (0, 0) if risk is None else (risk.rows.shape[0], risk.rows.n_entries)
             counts.append((len(tokens.weights), *size))
-        self.loss, self._shape = shape.loss, shape
+        self._shape = shape
         self._risks = _Parts(tuple(factors), risks)
         self._n_sequences, self.n_tokens, self.n_entries = map(int, holding.total(counts))
         n_pairs = shape.n_features * shape.n_labels if shape.pairs is None else len(shape.pairs)
