@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse
 
 import cutplane as cp
-from cutplane.compute import blocks, threads
+from cutplane.compute import blocks
 from cutplane.losses import CLASSIFICATION, REGRESSION
 
 da = pytest.importorskip("dask.array", reason="needs the extra cutplane[dask]")
@@ -23,8 +23,8 @@ LOSSES = {
 
 
 def set_blocks(least_numbers, least_entries):
-    before = blocks.LEAST_NUMBERS, threads.LEAST_ENTRIES
-    blocks.LEAST_NUMBERS, threads.LEAST_ENTRIES = least_numbers, least_entries
+    before = blocks.LEAST_NUMBERS, blocks.LEAST_ENTRIES
+    blocks.LEAST_NUMBERS, blocks.LEAST_ENTRIES = least_numbers, least_entries
     return before
 
 

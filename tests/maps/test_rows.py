@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from tests.processes import PATIENCE, wait_until
 
 from cutplane.compute import threads
-from cutplane.compute.threads import count_blocks, default_threads, run_blocks
+from cutplane.compute.blocks import count_blocks
+from cutplane.compute.threads import default_threads, run_blocks
 from cutplane.data import Rows, as_rows
 
 EPS = np.finfo(np.float64).eps

@@ -13,7 +13,7 @@ from tests.risks.crew import placed
 import cutplane as cp
 from cutplane.cluster.risk import ShardedRisk, Target
 from cutplane.cluster.sample import Holding
-from cutplane.compute import blocks, threads
+from cutplane.compute import blocks
 from cutplane.data import AllPairs, as_rows
 from cutplane.losses import (
     CLASSIFICATION,
@@ -29,7 +29,7 @@ N_SHARDS = 8
 def _short_blocks(monkeypatch):
     # So that a few hundred examples have as many blocks as millions.
     monkeypatch.setattr(blocks, "LEAST_NUMBERS", 16)
-    monkeypatch.setattr(threads, "LEAST_ENTRIES", 64)
+    monkeypatch.setattr(blocks, "LEAST_ENTRIES", 64)
 
 
 def data(task, m=397, d=7, sparse=False, seed=0):
@@ -91,11 +91,11 @@ def test_fits_have_the_same_bits_for_any_placement(owners, sparse):
 
 class blocks_as_short:
     def __enter__(self):
-        self.before = blocks.LEAST_NUMBERS, threads.LEAST_ENTRIES
-        blocks.LEAST_NUMBERS, threads.LEAST_ENTRIES = 16, 64
+        self.before = blocks.LEAST_NUMBERS, blocks.LEAST_ENTRIES
+        blocks.LEAST_NUMBERS, blocks.LEAST_ENTRIES = 16, 64
 
     def __exit__(self, *error):
-        blocks.LEAST_NUMBERS, threads.LEAST_ENTRIES = self.before
+        blocks.LEAST_NUMBERS, blocks.LEAST_ENTRIES = self.before
 
 
 def same(one, other):

@@ -9,7 +9,7 @@ from tests.risks.test_sharded import Losing, agree, data, same
 
 import cutplane as cp
 from cutplane.cluster.risk import ShardedRisk
-from cutplane.compute import blocks, threads
+from cutplane.compute import blocks
 from cutplane.core.state import Problem
 from cutplane.solvers.dual_ascent import LocalAscent
 
@@ -19,7 +19,7 @@ PLACEMENTS = [[0] * 8, [0, 1, 1, 0, 1, 0, 0, 1], [4, 0, 1, 2, 2, 3, 1, 0]]
 @pytest.fixture(autouse=True)
 def _short_blocks(monkeypatch):
     monkeypatch.setattr(blocks, "LEAST_NUMBERS", 16)
-    monkeypatch.setattr(threads, "LEAST_ENTRIES", 64)
+    monkeypatch.setattr(blocks, "LEAST_ENTRIES", 64)
 
 
 def everywhere(given, loss, method, *, intercept=True, tol=1e-4, **options):

@@ -8,7 +8,7 @@ from tests.risks.crew import placed
 
 import cutplane as cp
 from cutplane.cluster.risk import ShardedRisk, count_queries
-from cutplane.compute import blocks, threads
+from cutplane.compute import blocks
 
 PLACEMENTS = {"1": [0] * 8, "2": [0, 1, 1, 0, 1, 0, 0, 1], "5": [4, 0, 1, 2, 2, 3, 1, 0]}
 
@@ -16,7 +16,7 @@ PLACEMENTS = {"1": [0] * 8, "2": [0, 1, 1, 0, 1, 0, 0, 1], "5": [4, 0, 1, 2, 2, 
 @pytest.fixture(autouse=True)
 def _short_blocks(monkeypatch):
     monkeypatch.setattr(blocks, "LEAST_NUMBERS", 16)
-    monkeypatch.setattr(threads, "LEAST_ENTRIES", 64)
+    monkeypatch.setattr(blocks, "LEAST_ENTRIES", 64)
 
 
 def documents(order, m=337, d=5):

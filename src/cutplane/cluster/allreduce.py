@@ -113,6 +113,7 @@ class Worker(Placed):
 
     def bounds(self, n_blocks: int) -> Bounds:
         """Return where its blocks begin, of ``n_blocks`` of all rows, and where the last ends."""
+        n_blocks = max(n_blocks, self.least_blocks)
         everywhere = even_bounds(self.n_rows, n_blocks)
         lengths = np.diff(everywhere)[self._numbers(n_blocks)]
         return np.concatenate([[0], np.cumsum(lengths)])

@@ -154,11 +154,6 @@ def empty(*shape: int) -> NDArray[np.float64]:
     return room.empty(n_numbers).reshape(shape)
 
 
-def empty_like(array: NDArray[Any]) -> NDArray[np.float64]:
-    """Return one of the same shape."""
-    return empty(*array.shape)
-
-
 def is_dask(thing: Any) -> bool:
     """Say whether something is a Dask collection."""
     return hasattr(thing, "__dask_graph__") and thing.__dask_graph__() is not None

@@ -35,6 +35,10 @@ Bounds = NDArray[np.int64]
 # Numbers of a vector that make a block: a few vectors of that length fit into a core's cache, and
 # to call a kernel costs little beside it.
 LEAST_NUMBERS = 1 << 15
+# A block takes 50 microseconds or more; to wake a thread up costs about half of that.
+LEAST_ENTRIES = 1 << 17
+# Enough for 64 threads; every block of a sum needs a buffer, so there must be a limit.
+_MOST_BLOCKS = 256
 
 
 def power_below(number: int) -> int:
@@ -50,6 +54,15 @@ def even_bounds(n_rows: int, n_blocks: int) -> Bounds:
 def vector_blocks(n_rows: int, width: int = 1) -> int:
     """Return into how many blocks to cut vectors with one number, or ``width``, for each row."""
     return min(power_below(n_rows * width // LEAST_NUMBERS), power_below(n_rows))
+
+
+def count_blocks(n_entries: int, *, most: int = _MOST_BLOCKS) -> int:
+    """Return into how many blocks to cut work on ``n_entries`` numbers.
+
+    At least 1 and at most ``most``. Always a power of two, so that 2, 4 or 8 threads get equal
+    shares when there are few blocks. Small work is one block, which the caller runs by itself.
+    """
+    return power_below(min(n_entries // LEAST_ENTRIES, most, _MOST_BLOCKS))
 
 
 class Placed(ABC):
@@ -78,7 +91,10 @@ class Placed(ABC):
 
     @abstractmethod
     def bounds(self, n_blocks: int) -> Bounds:
-        """Return where its blocks begin, of ``n_blocks`` of all rows, and where the last ends."""
+        """Return where its blocks begin, of ``n_blocks`` of all rows, and where the last ends.
+
+        Of more than ``n_blocks`` where there are more shards.
+        """
 
     @abstractmethod
     def total(self, sums: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
@@ -143,10 +159,7 @@ def bounds_here(n_here: int, n_blocks: int) -> Bounds:
 
 def total(sums: Iterable[Any]) -> Any:
     """Return the sum over all blocks of a sample: of numbers or arrays, one for each block here."""
-    rows = _placed.get()
-    if rows is None:
-        return tree_sum(sums)
-    return rows.total([(each,) for each in sums])[0]
+    return add_up([(each,) for each in sums])[0]
 
 
 def add_up(sums: Iterable[tuple[Any, ...]]) -> tuple[Any, ...]:

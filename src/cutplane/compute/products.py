@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cutplane.compute.arrays import EPS, Matrix, Vector, empty_like
+from cutplane.compute.arrays import EPS, Matrix, Vector, empty
 from cutplane.compute.blocks import add_up, joined, total
 from cutplane.compute.compiled import REORDER, njit
 from cutplane.compute.pace import hurried
@@ -163,14 +163,14 @@ def between(
     out: NDArray[np.float64] | None = None,
 ) -> NDArray[np.float64]:
     """Return ``start + step * (end - start)``, in ``out`` if it is given, which may be ``end``."""
-    out = empty_like(start) if out is None else out
+    out = empty(*start.shape) if out is None else out
 
-    def block(i: slice) -> None:
-        np.subtract(end[i], start[i], out=out[i])
-        out[i] *= step
-        out[i] += start[i]
+    def fill(start: NDArray[Any], end: NDArray[Any], out: NDArray[Any]) -> None:
+        np.subtract(end, start, out=out)
+        out *= step
+        out += start
 
-    map_blocks(block, len(out), width=out[:1].size)
+    map_arrays(fill, start, end, out)
     return out
 
 

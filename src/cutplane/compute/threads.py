@@ -1,7 +1,7 @@
 """Share compiled work among a few threads and get the same bits for any number of them.
 
 Work is cut into blocks, numbered from 0. How it is cut depends on the data alone
-(:func:`count_blocks`), each block writes to its own place, and sums over blocks are taken along a
+(`blocks.count_blocks`), each block writes to its own place, and sums over blocks are taken along a
 tree over their numbers (`cutplane.compute.blocks`): so the number of threads, and which of them did
 what, leave no trace in the result.
 
@@ -33,10 +33,6 @@ T = TypeVar("T")
 
 Task = Callable[[int, int], object]
 
-# A block takes 50 microseconds or more; to wake a thread up costs about half of that.
-LEAST_ENTRIES = 1 << 17
-# Enough for 64 threads; every block of a sum needs a buffer, so there must be a limit.
-_MOST_BLOCKS = 256
 # More than one range each, because the other thread may share its core with somebody else's work.
 _RANGES_PER_THREAD = 4
 # Vectors with fewer numbers are not worth a second thread.
@@ -122,15 +118,6 @@ def map_parts(task: Callable[[S], T], parts: Sequence[S], n_numbers: int) -> lis
     n_threads = (_limit.get() or default_threads()) if n_numbers >= _LEAST_NUMBERS else 1
     run_blocks(run, len(parts), n_threads=n_threads)
     return results  # type: ignore[return-value]  # every part has its result by now
-
-
-def count_blocks(n_entries: int, *, most: int = _MOST_BLOCKS) -> int:
-    """Return into how many blocks to cut work on ``n_entries`` numbers.
-
-    At least 1 and at most ``most``. Always a power of two, so that 2, 4 or 8 threads get equal
-    shares when there are few blocks. Small work is one block, which the caller runs by itself.
-    """
-    return blocks.power_below(min(n_entries // LEAST_ENTRIES, most, _MOST_BLOCKS))
 
 
 def run_blocks(task: Task, n_blocks: int, *, n_threads: int) -> None:

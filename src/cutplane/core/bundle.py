@@ -125,11 +125,6 @@ class Bundle:
         """Inner products of the slopes in the metric of a quadratic regularizer."""
         return self._gram[: self.n_planes, : self.n_planes]
 
-    @property
-    def offset_scale(self) -> float:
-        """Size of the terms that the aggregate's offset is made of."""
-        return float(self.alpha @ np.abs(self.offsets))
-
     def add(self, *planes: Plane) -> None:
         """Append a plane of each group, with weight zero."""
         if len(planes) != self.n_groups:
@@ -381,6 +376,7 @@ class Bundle:
         self._slopes[slots[n:]] = slopes
         centered = offsets
         if metric := self.metric:
+            centered = offsets + [metric.at_center(slope) for slope in slopes]
             if weights is None:
                 images = np.array([metric.dual_metric(slope) for slope in slopes])
                 extend_gram(self._gram, self._slopes, slots, images)
@@ -388,7 +384,6 @@ class Bundle:
                 products = inner_products(self._gram, np.arange(n), weights)
                 self._gram[n, :n] = self._gram[:n, n] = products
                 self._gram[n, n] = dot(products, weights)
-            centered = offsets + [metric.at_center(slope) for slope in slopes]
         new = {
             "_flat": ~slopes.any(axis=1),
             "groups": groups,

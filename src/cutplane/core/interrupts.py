@@ -21,6 +21,7 @@ import os
 import signal
 import threading
 import time
+from dataclasses import dataclass
 from types import FrameType
 from typing import Self
 
@@ -84,19 +85,7 @@ def _on_signal(number: int, frame: FrameType | None) -> None:
         os.write(2, watch.hint)  # a stream may be busy with another line
 
 
-def _install() -> bool:
-    """Take the place of Python's own handler, and say whether that was possible."""
-    if threading.current_thread() is not threading.main_thread():
-        return False
-    if signal.getsignal(signal.SIGINT) not in (signal.default_int_handler, _on_signal):
-        return False
-    try:
-        signal.signal(signal.SIGINT, _on_signal)
-    except ValueError:  # the main thread of an interpreter that is not the main one
-        return False
-    return True
-
-
+@dataclass(slots=True)
 class held:
     """From the first run inside the block to its end, let Ctrl-C wait.
 
@@ -109,17 +98,20 @@ class held:
         What to write to standard error when Ctrl-C has come and waits.
     """
 
-    __slots__ = ("_hint",)
-
-    def __init__(self, hint: str = "") -> None:
-        self._hint = hint
+    hint: str = ""
 
     def __enter__(self) -> Self:
         watch = _watch
         if watch.holds == 0:
             watch.raising = watch.waiting = watch.taken = watch.insisted = False
-            watch.first, watch.hint = None, self._hint.encode()
-            watch.installed = _install()
+            watch.first, watch.hint = None, self.hint.encode()
+            mine = threading.current_thread() is threading.main_thread()
+            if mine and signal.getsignal(signal.SIGINT) in (signal.default_int_handler, _on_signal):
+                try:
+                    signal.signal(signal.SIGINT, _on_signal)
+                    watch.installed = True
+                except ValueError:  # the main thread of an interpreter that is not the main one
+                    pass
         watch.holds += 1
         if watch.holds == 1:
             watch.raising = True

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -20,17 +20,20 @@ import numpy as np
 
 from cutplane.compute import pace
 from cutplane.compute.arrays import BufferPool, Vector, require_same, reusing
-from cutplane.compute.blocks import rounded_alike
+from cutplane.compute.blocks import agreed, rounded_alike
+from cutplane.compute.compiled import clock
 from cutplane.core import interrupts
 from cutplane.core.bundle import Bundle
 from cutplane.core.certificate import Status
 from cutplane.core.protocols import (
+    Confined,
     Exact,
     GroupedRisk,
+    InexactRisk,
     Plane,
     Point,
-    RoundedRisk,
-    drawn_inside,
+    Regularizer,
+    Risk,
     evaluated_once,
 )
 from cutplane.core.solver import AnySolver, Step
@@ -57,6 +60,31 @@ class Keeper(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Clock:
+    """Adds time and evaluations of a run to those of the one that it resumes.
+
+    Attributes
+    ----------
+    risk : Risk
+        Counts its evaluations.
+    begin : float
+        When the run would have begun, had there been no break.
+    evaluations : int
+        How many there were that do not belong to the run.
+    """
+
+    risk: Risk
+    begin: float
+    evaluations: int
+
+    def __call__(self, state: Run, *, alone: bool = False) -> None:
+        """Write both into a state; of several workers, the seconds of the first."""
+        seconds = clock() - self.begin
+        state.seconds = seconds if alone else agreed(seconds)
+        state.evaluations = self.risk.evaluations - self.evaluations
+
+
+@dataclass(frozen=True, slots=True)
 class Control:
     """How a run is watched and stopped between two steps.
 
@@ -64,9 +92,9 @@ class Control:
     ----------
     rule : StoppingRule
         Says when to stop, and why.
-    clock : callable
+    clock : Clock
         Writes time and evaluations so far into the state.
-    callbacks : iterable of callables
+    callbacks : sequence of callables
         Those of the user.
     keeper : Keeper
     check : callable
@@ -74,8 +102,8 @@ class Control:
     """
 
     rule: StoppingRule
-    clock: Callable[[Run], None]
-    callbacks: Iterable[Callback]
+    clock: Clock
+    callbacks: Sequence[Callback]
     keeper: Keeper
     check: Callable[[], None]
 
@@ -102,7 +130,7 @@ def first_state(
         if start is not None:
             raise ValueError(f"{regularizer!r} does not allow the start: its value is infinite")
         w = regularizer.conjugate(w)[1]  # the conjugate at zero is attained at the minimum
-    best = None
+    own, best = method.start(problem), None
     if known is not None and (w := drawn_inside(regularizer, known.w)) is known.w:
         best = problem.facts.evaluate_again(known)
     best = best or method.first(problem, w)
@@ -113,7 +141,7 @@ def first_state(
         bundle=Bundle(risk.n_parameters, regularizer, groups),
         best=best,
         objective=problem.objective(best),
-        own=method.start(problem),
+        own=own,
         convex=convex,
     )
     if groups == 1:
@@ -223,7 +251,7 @@ def with_planes_of(earlier: Run, problem: Problem, method: AnySolver, *, convex:
     known = None if start is None else earlier.best
     state = first_state(problem, start, method, convex=convex, known=known)
     # Only rounding may have changed, which counts beside the terms that values are made of.
-    scale = abs(state.objective) + earlier.bundle.offset_scale
+    scale = abs(state.objective) + earlier.offset_scale
     change = abs(state.best.value - earlier.best.value)
     if start is not None and change > DISAGREEMENT * scale:
         raise ValueError(
@@ -282,14 +310,16 @@ def descend(state: Run, control: Control) -> tuple[Status, Run]:
     Time and Ctrl-C are looked at between two iterations. Where no states are kept, steps that take
     long hear of both while they are taken, by the pace.
     """
-    rule, clock, keeper, check = control.rule, control.clock, control.keeper, control.check
+    rule, write_time, keeper, check = control.rule, control.clock, control.keeper, control.check
     files = state.problem.facts.files
+    write_time(state)
     with reusing(BufferPool()):
         while True:
-            status = rounded_alike(rule(state))
+            status, allowed = rule(state), rule.allows(state)
+            status = rounded_alike(status)
             if status is Status.OPTIMAL and not state.convex:  # as far as the gap tells
-                found_lower = leave(state, rule.tolerance(state), check)
-                clock(state)
+                found_lower = leave(state, allowed.gap, check)
+                write_time(state)
                 if found_lower:
                     continue
             if status is not Status.RUNNING:
@@ -299,7 +329,7 @@ def descend(state: Run, control: Control) -> tuple[Status, Run]:
                     return status, final
             check()
             require_same(files)
-            state.seconds_left, state.enough = rule.seconds_left(state), rule.tolerance(state)
+            state.seconds_left, state.enough = allowed
             keeper.whole = False
             if keeper.keeps:  # what is resumed later is a run of whole steps
                 iterate(state)
@@ -309,17 +339,18 @@ def descend(state: Run, control: Control) -> tuple[Status, Run]:
                         iterate(state)
                 except pace.OutOfTime:  # nothing has come of this step
                     check()
-                    clock(state)
+                    write_time(state)
                     continue
             keeper.whole = True
             if keeper.keeps:
                 keeper.after_iteration()
-            clock(state)
+            write_time(state)
             state.history.append(state.record())
             _log.debug("%s", state.history[-1])
-            with interrupts.at_once():
-                # Every callback is called, whatever the first one says.
-                state.stopped = any([bool(callback(state)) for callback in control.callbacks])  # noqa: C419
+            if control.callbacks:
+                with interrupts.at_once():
+                    # Every callback is called, whatever the first one says.
+                    state.stopped = any([bool(each(state)) for each in control.callbacks])  # noqa: C419
             require_same(files)  # before bounds that hold for no data are kept
             if keeper.keeps:
                 keeper.write_if_due(state)
@@ -356,6 +387,11 @@ def recomputed(state: Run) -> Run:
     return replace(state, best=best, objective=problem.objective(best))
 
 
+def drawn_inside(regularizer: Regularizer, w: Vector) -> Vector:
+    """Return ``w``, or the point next to it where a regularizer is finite, if it knows that."""
+    return regularizer.inside(w) if isinstance(regularizer, Confined) else w
+
+
 @dataclass(frozen=True, slots=True)
 class AtOnce(StoppingRule):
     """Stop without an iteration, for a reason that is known."""
@@ -372,7 +408,8 @@ class Refinement:
 
     Parameters
     ----------
-    risk : RoundedRisk
+    risk : InexactRisk
+        One that is ``rounded``.
     state : Run
         Where the run on it ended. It is left as it is, so that it can be resumed.
 
@@ -382,7 +419,7 @@ class Refinement:
         The state of the exact run.
     """
 
-    def __init__(self, risk: RoundedRisk, state: Run) -> None:
+    def __init__(self, risk: InexactRisk, state: Run) -> None:
         self._risk, self._rounded = risk, state
         self._exact: Exact | None = None
         self._lower = -np.inf
@@ -395,12 +432,11 @@ class Refinement:
         while True:
             if self._exact is not None:
                 self._lower = max(self._lower, self.state.lower)
-            with pace.using(control.rule.seconds_left(self.state)):
+            with pace.using(control.rule.allows(self.state).seconds):
                 exact = self._risk.exact_at(self._point(self.state), self._plane(), self._exact)
             self._lower = max(self._lower, self._rounded.problem.below(exact.plane).lower)
             state = begun_exactly(exact, self.state, self._lower)
             self._exact, self.state = exact, state
-            control.clock(state)
             status, final = descend(state, control)
             point = exact.back(final.best)
             if not exact.misses(point):

@@ -318,11 +318,6 @@ class LibraryRisk:
         """How many groups should make a run the fastest; 1 if the risk cannot be split."""
         return 1
 
-    @property
-    def as_rounded(self) -> RoundedRisk | None:
-        """The risk, if it computes with less precision than models are used with."""
-        return None
-
     def evaluate_once(self, w: Vector) -> Point | None:
         """Evaluate the risk where no line search will begin; None if `Risk.at` takes no more."""
         return None
@@ -330,6 +325,21 @@ class LibraryRisk:
     def evaluate_again(self, point: Point) -> Point | None:
         """Evaluate the risk where a point is, with what else was found there; None if nothing."""
         return None
+
+
+class InexactRisk(LibraryRisk):
+    """A risk of the library that tells by how much rounding may have changed what it says.
+
+    Attributes
+    ----------
+    rounded : bool
+        Whether it computes with less precision than models are used with.
+    """
+
+    @property
+    def rounded(self) -> bool:
+        """See above."""
+        return False
 
     def value_error(self, point: Point) -> float:
         """Return by how much rounding may have changed the value at a point, as far as told."""
@@ -346,6 +356,13 @@ class LibraryRisk:
         quadratic regularizer.
         """
         return 0.0
+
+    def exact_at(self, point: Point, plane: Plane, before: Any) -> Exact:
+        """Return an exact risk for a run that has come to a point, and has a plane, if `rounded`.
+
+        ``before`` is the exact risk that the run was on last, if that was not the end; else None.
+        """
+        raise NotImplementedError
 
 
 class _OtherRisk(LibraryRisk):
@@ -372,12 +389,6 @@ def is_risk(thing: object) -> TypeGuard[Risk]:
 def evaluated_once(risk: Risk, w: Vector) -> Point:
     """Evaluate a risk where no line search will begin, with less memory if it knows how."""
     return facts_of(risk).evaluate_once(w) or risk.at(w)
-
-
-def change_of_data(risk: Risk, *, thorough: bool = False) -> str:
-    """Return in one line which of its files has changed since the risk was made, or nothing."""
-    changes = (file.change(thorough=thorough) for file in facts_of(risk).files)
-    return next(filter(None, changes), "")
 
 
 class Exact(Protocol):
@@ -417,16 +428,6 @@ class Exact(Protocol):
         """Say whether the other risk may be higher at a point of it, as `back` returns it.
 
         Then a run has to go on, on another exact risk. Elsewhere it may be higher, never lower.
-        """
-
-
-class RoundedRisk(Risk, Protocol):
-    """A risk that computes with less precision than models are used with."""
-
-    def exact_at(self, point: Point, plane: Plane, before: Any) -> Exact:
-        """Return an exact risk for a run that has come to a point, and has a plane.
-
-        ``before`` is the exact risk that the run was on last, if that was not the end; else None.
         """
 
 
@@ -480,11 +481,6 @@ class BoxSet(Confined):
     strongly_convex = False
     lower: Vector
     upper: Vector
-
-
-def drawn_inside(regularizer: Regularizer, w: Vector) -> Vector:
-    """Return ``w``, or the point next to it where a regularizer is finite, if it knows that."""
-    return regularizer.inside(w) if isinstance(regularizer, Confined) else w
 
 
 @runtime_checkable

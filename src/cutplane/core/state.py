@@ -21,6 +21,7 @@ from cutplane.core.protocols import (
     FlatRegularizer,
     GroupedPoint,
     Identified,
+    InexactRisk,
     LibraryRisk,
     NonFiniteRisk,
     Plane,
@@ -104,8 +105,8 @@ class Problem:
     def below(self, plane: Plane) -> Candidate:
         """Return the bound that any plane below the risk gives, and where it is attained."""
         error = 0.0
-        if self.quadratic and (longer := self.facts.length_error(plane.slope)):
-            error = longer / (2.0 * self.quadratic.lam)
+        if isinstance(self.risk, InexactRisk) and self.quadratic:
+            error = self.risk.length_error(plane.slope) / (2.0 * self.quadratic.lam)
         return candidate_below(plane, self.regularizer, error)
 
     def rounding_at(self, point: Point) -> float:
@@ -224,19 +225,27 @@ class Run:
     @property
     def contradictory(self) -> bool:
         """Whether a bound or a plane is clearly above the risk: no convex one allows that."""
-        scale = abs(self.objective) + abs(self.lower) + self.bundle.offset_scale
+        scale = abs(self.objective) + abs(self.lower) + self.offset_scale
         return self.refuted or self._beyond_rounding(-self.gap, scale)
+
+    @property
+    def offset_scale(self) -> float:
+        """Size of the terms that the offset of the planes' mean is made of."""
+        return float(self.bundle.alpha @ np.abs(self.bundle.offsets))
 
     @property
     def hidden(self) -> float:
         """What rounding may hide of the gap, where that is more than it always is."""
-        error = self.problem.facts.value_error(self.best)
+        risk = self.problem.risk
+        error = risk.value_error(self.best) if isinstance(risk, InexactRisk) else 0.0
         return error if error > DISAGREEMENT * abs(self.objective) else 0.0
 
     @property
     def hides_tolerance(self) -> bool:
         """Whether rounding hides a gap that would be small enough, or is too coarse for steps."""
-        return self.hidden > self.enough or self.problem.facts.is_coarse_at(self.best)
+        risk = self.problem.risk
+        coarse = isinstance(risk, InexactRisk) and risk.is_coarse_at(self.best)
+        return coarse or self.hidden > self.enough
 
     @property
     def vanishes(self) -> bool:
@@ -250,7 +259,7 @@ class Run:
         if bundle.alpha.any():
             plane = bundle.aggregate()
             conjugate = abs(problem.regularizer.conjugate(-plane.slope)[0])
-            below = _ROUNDING * (bundle.offset_scale + conjugate)
+            below = _ROUNDING * (self.offset_scale + conjugate)
             if problem.below(plane).lower + 2.0 * below >= self.lower:
                 rounding += below
         # An objective of the size of the losses has not vanished, whatever hides it.

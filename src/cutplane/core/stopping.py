@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, NamedTuple
 
 from cutplane.core.certificate import Status, relative
 from cutplane.core.state import Run
@@ -25,6 +25,13 @@ def _require_positive(name: str, value: Any, kind: type = Real) -> None:
         raise ValueError(f"{name} must be {what}, got {value!r}")
 
 
+class Allowed(NamedTuple):
+    """How many seconds a run may still take, and the gap that is small enough, as far as known."""
+
+    seconds: float = math.inf
+    gap: float = 0.0
+
+
 class StoppingRule(ABC):
     """Says whether a run should end, and why."""
 
@@ -34,13 +41,9 @@ class StoppingRule(ABC):
     def __call__(self, state: Run) -> Status:
         """Return the reason to stop, or `Status.RUNNING`."""
 
-    def seconds_left(self, state: Run) -> float:
-        """Return how long the run may still take, as far as the rule knows."""
-        return math.inf
-
-    def tolerance(self, state: Run) -> float:
-        """Return the gap that is small enough; zero for rules that do not look at it."""
-        return 0.0
+    def allows(self, state: Run) -> Allowed:
+        """Return what the rule still allows; any time and no gap for one that looks at neither."""
+        return Allowed()
 
     def met(self, state: Run) -> bool:
         """Say whether a run that can do no more has got what the rule asks for."""
@@ -64,13 +67,10 @@ class FirstOf(StoppingRule):
                 return status
         return Status.RUNNING
 
-    def seconds_left(self, state: Run) -> float:
-        """Return how long the run may still take."""
-        return min([rule.seconds_left(state) for rule in self.rules])
-
-    def tolerance(self, state: Run) -> float:
-        """Return the gap that is small enough."""
-        return max([rule.tolerance(state) for rule in self.rules])
+    def allows(self, state: Run) -> Allowed:
+        """Return what all rules still allow."""
+        seconds, gaps = zip(*[rule.allows(state) for rule in self.rules], strict=True)
+        return Allowed(min(seconds), max(gaps))
 
     def met(self, state: Run) -> bool:
         """Say whether a run that can do no more has got what one of the rules asks for."""
@@ -110,9 +110,10 @@ class Gap(StoppingRule):
         )
         return Status.OPTIMAL if small_enough else Status.RUNNING
 
-    def tolerance(self, state: Run) -> float:
+    def allows(self, state: Run) -> Allowed:
         """Return the gap that is small enough."""
-        return max(self.absolute or 0.0, (self.relative or 0.0) * abs(state.objective))
+        of_objective = (self.relative or 0.0) * abs(state.objective)
+        return Allowed(gap=max(self.absolute or 0.0, of_objective))
 
     def met(self, state: Run) -> bool:
         """Say whether a run that can do no more has got what the rule asks for.
@@ -149,9 +150,9 @@ class Seconds(StoppingRule):
         """Return the reason to stop, or `Status.RUNNING`."""
         return Status.TIME_LIMIT if state.seconds >= self.limit else Status.RUNNING
 
-    def seconds_left(self, state: Run) -> float:
+    def allows(self, state: Run) -> Allowed:
         """Return how long the run may still take."""
-        return self.limit - state.seconds
+        return Allowed(seconds=self.limit - state.seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +168,8 @@ class Trouble(StoppingRule):
         if state.stalled_for >= _PATIENCE:
             return Status.STALLED
         if min(state.iteration, len(state.history)) >= _HALVED_WITHIN:
-            halved = state.gap <= 0.5 * state.history[-_HALVED_WITHIN].gap
+            before = state.history[-_HALVED_WITHIN]
+            halved = state.gap <= 0.5 * (before.objective - before.lower_bound)
             if not halved and state.hides_tolerance:
                 return Status.STALLED
         return Status.RUNNING

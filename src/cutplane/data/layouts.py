@@ -30,9 +30,9 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from cutplane.compute.arrays import Matrix, Vector, in_memory, require_in_memory, require_same
-from cutplane.compute.blocks import added, bounds_here, rows_in_all
+from cutplane.compute.blocks import added, bounds_here, count_blocks, rows_in_all
 from cutplane.compute.compiled import REORDER, njit
-from cutplane.compute.threads import count_blocks, default_threads
+from cutplane.compute.threads import default_threads
 from cutplane.data.rows import (
     Bounds,
     Entries,
@@ -372,10 +372,10 @@ class DenseRows(StoredRows):
     """
 
     def __init__(self, X: NDArray[Any], *, by_columns: bool, n_threads: int) -> None:
+        n_rows, n_features = rows_in_all(X.shape[0]), X.shape[1]
         self.X, self._by_columns = read_only(X), by_columns
         self.layout = "dense, by columns" if by_columns else "dense"
         self.kernels = _BY_COLUMNS if by_columns else _BY_ROWS
-        n_rows, n_features = rows_in_all(X.shape[0]), X.shape[1]
         # Long pieces of a column stream best, but a short matrix needs a few blocks as well.
         long_pieces = max(n_rows // (COLUMN_TILE // 2), min(32, n_rows // 512))
         super().__init__(

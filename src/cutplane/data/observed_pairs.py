@@ -32,8 +32,9 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.blocks import count_blocks
 from cutplane.compute.compiled import REORDER, njit
-from cutplane.compute.threads import count_blocks, run_blocks
+from cutplane.compute.threads import run_blocks
 from cutplane.data.layouts import CompressedRows, balanced_bounds, chosen_entries
 from cutplane.data.rows import Bounds, Entries, Examples, PairMap, Rows
 

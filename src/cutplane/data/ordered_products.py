@@ -22,9 +22,9 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Matrix
-from cutplane.compute.blocks import even_bounds
+from cutplane.compute.blocks import count_blocks, even_bounds
 from cutplane.compute.compiled import njit
-from cutplane.compute.threads import count_blocks, default_threads, run_blocks
+from cutplane.compute.threads import default_threads, run_blocks
 from cutplane.data.layouts import CompressedRows, as_rows, balanced_bounds
 from cutplane.data.rows import Bounds, Entries, read_only
 

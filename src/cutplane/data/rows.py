@@ -38,13 +38,13 @@ from cutplane.compute.arrays import (
 )
 from cutplane.compute.blocks import (
     bounds_here,
-    least_blocks,
+    count_blocks,
     rows_in_all,
     total_of_rows,
     vector_blocks,
 )
 from cutplane.compute.products import dot, sum_over
-from cutplane.compute.threads import count_blocks, run_blocks
+from cutplane.compute.threads import run_blocks
 
 Indices = NDArray[np.int64]
 
@@ -315,7 +315,7 @@ class StoredRows(Rows):
         # The sums must not take more memory than a part of the rows, nor more time to add up.
         affordable = n_rows // (64 * max(n_columns, 1))
         n_blocks = count_blocks(n_rows * self._gram_work, most=min(affordable, _MOST_BLOCKS))
-        bounds = bounds_here(self.shape[0], max(n_blocks, least_blocks()))
+        bounds = bounds_here(self.shape[0], n_blocks)
         sums = np.zeros((len(bounds) - 1, n_columns, n_columns))
 
         def task(first: int, last: int) -> None:

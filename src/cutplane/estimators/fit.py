@@ -37,7 +37,7 @@ from cutplane.compute.threads import default_threads, thread_limit
 from cutplane.core import interrupts
 from cutplane.core.certificate import Certificate, Record, Result, Status
 from cutplane.core.interrupts import held, interrupted_so_far
-from cutplane.core.protocols import Point, Regularizer, facts_at
+from cutplane.core.protocols import LibraryPoint, Point, Regularizer
 from cutplane.core.solver import AnySolver, Solver
 from cutplane.core.state import Problem, State
 from cutplane.estimators.callbacks import Attributes, FitContext, with_callbacks, with_models
@@ -156,7 +156,8 @@ def fit_plan(estimator: Any, plan: Plan) -> None:
     def made_of(point: Point, k: int) -> Attributes:
         coef[k] = point.w
         if plan.intercept_shape is not None:
-            intercept[k] = facts_at(point).intercept
+            assert isinstance(point, LibraryPoint)
+            intercept[k] = point.intercept
         return plan.model(coef.copy(), intercept.copy())
 
     def best_so_far(k: int) -> Callable[[State], Attributes]:
@@ -202,15 +203,15 @@ def fit_plan(estimator: Any, plan: Plan) -> None:
                 seen.append(None)
                 model = plan.model(coef.copy(), intercept.copy())
                 continue
-            result = min(found, key=lambda each: each.objective)
+            result = min(found, key=lambda each: each.certificate.objective)
             certificate = result.certificate
             if interrupted:
                 certificate = replace(certificate, status=Status.INTERRUPTED)
             methods.append(result.state.method.name)
             certificates.append(certificate)
             histories.append(result.history)
-            reached.append(np.array([each.objective for each in found]))
-            evaluations += sum(each.evaluations for each in found)
+            reached.append(np.array([each.certificate.objective for each in found]))
+            evaluations += sum(each.state.evaluations for each in found)
             seen.append(plan.look(risk, result))
             model = made_of(result.point, k)
             if several and task is not None:
@@ -288,9 +289,10 @@ def _found(
                 n_threads=n_threads,
             )
         )
-        interrupted = interrupted or (s > 0 and found[-1].state.interrupted)
+        last = found[-1]
+        interrupted = interrupted or (s > 0 and last.state.interrupted)
         # There is a model, and no wish for a better one; or data that are no longer the same.
-        if found[-1].state.stopped or found[-1].status is Status.INCONSISTENT:
+        if last.state.stopped or last.certificate.status is Status.INCONSISTENT:
             break
     return found, interrupted
 

@@ -18,7 +18,6 @@ from cutplane.compute.arrays import Vector, require_in_memory
 from cutplane.compute.compiled import clock
 from cutplane.core.certificate import Certificate, Result, Status
 from cutplane.core.interrupts import held, interrupted_so_far
-from cutplane.core.protocols import change_of_data
 from cutplane.core.state import Problem
 from cutplane.estimators.cautions import (
     ConstantModelWarning,
@@ -39,6 +38,7 @@ from cutplane.report.words import element
 from cutplane.report.words import table as html_table
 from cutplane.risks import ScoredRisk
 from cutplane.solvers.automatic import automatic
+from cutplane.solvers.minimize import change_of_data
 
 
 class Along(NamedTuple):
@@ -244,7 +244,7 @@ def _fitted_path(
             intercept_there = run.point.intercept  # type: ignore[attr-defined]
             numbers = run.evaluations, run.seconds, run.state.bundle.n_planes
             kept.append((run.w, intercept_there, run.certificate, *numbers))
-            if run.status is Status.INCONSISTENT and change_of_data(risks[0]):
+            if run.status is Status.INCONSISTENT and change_of_data(run.state.problem):
                 break  # there is nothing left to fit the next lam to
     except KeyboardInterrupt:  # between two runs
         if not kept:

@@ -34,8 +34,7 @@ from numpy.typing import NDArray
 
 from cutplane import __version__
 from cutplane.compute import durable
-from cutplane.compute.blocks import even_bounds
-from cutplane.compute.threads import count_blocks
+from cutplane.compute.blocks import count_blocks, even_bounds
 from cutplane.data.rows import Entries
 from cutplane.io.files import InputError, OutputError, reason, require_regular
 

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
-from cutplane.compute.arrays import EPS, Matrix, Vector, empty_like
+from cutplane.compute.arrays import EPS, Matrix, Vector, empty
 from cutplane.compute.blocks import total
 from cutplane.compute.products import (
     between,
@@ -378,8 +378,8 @@ class Loss(ScoreLoss):
 
     def ray(self, start: Vector, offsets: float, end: Vector, end_offsets: float) -> Ray:
         """Return the ray from some scores through others, with the constants added to them."""
-        direction = empty_like(start)
-        begin = empty_like(start) if offsets or end_offsets else start
+        direction = empty(*start.shape)
+        begin = empty(*start.shape) if offsets or end_offsets else start
 
         def block(i: slice) -> None:
             np.subtract(end[i], start[i], out=direction[i])
@@ -497,7 +497,7 @@ class OffsetLoss(Loss):
         return float(total(sums))
 
     def _slopes_at(self, y: Vector, scores: Vector, offset: float, weights: Vector) -> Vector:
-        loop, form, out = self.loops[1], self.form, empty_like(scores)
+        loop, form, out = self.loops[1], self.form, empty(*scores.shape)
         map_arrays(
             lambda y, z, p, out: loop(*form, y, z + offset if offset else z, p, out),
             *(y, scores, weights, out),

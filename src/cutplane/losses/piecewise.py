@@ -43,10 +43,10 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cutplane.compute.arrays import EPS, Vector, empty_like, positive
+from cutplane.compute.arrays import EPS, Vector, empty, positive
 from cutplane.compute.blocks import add_up, joined, placing, power_below, rows_in_all, total
 from cutplane.compute.compiled import REORDER, njit
-from cutplane.compute.threads import map_arrays, map_blocks
+from cutplane.compute.threads import map_arrays
 from cutplane.core.protocols import Quadratic
 from cutplane.losses.loss import MARGIN_PIECES, RESIDUAL_PIECES, OffsetLoss, Task, not_negative
 
@@ -55,7 +55,7 @@ Kind: TypeAlias = tuple[bool, Shape, Shape]
 Block: TypeAlias = tuple[Vector, Vector, Vector, Vector]
 """Targets, scores, weights, and the direction in which scores move, of a block of examples."""
 
-# Kernels see blocks of a sample (`cutplane.compute.threads.map_blocks`), so that sums are short.
+# Kernels see blocks of a sample (`cutplane.compute.threads.map_arrays`), so that sums are short.
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=REORDER)
@@ -399,7 +399,7 @@ class PiecewiseLoss(OffsetLoss):
 
     def curvatures(self, y: Vector, scores: Vector, weights: Vector) -> Vector:
         """Return the second derivative by each score; zero at kinks and beyond rounded parts."""
-        out = empty_like(scores)
+        out = empty(*scores.shape)
         map_arrays(partial(curvatures, self.kind), y, scores, weights, out)
         return out
 
@@ -458,13 +458,12 @@ class MovingScores(NamedTuple):
 
     def map(self, kernel: Callable[..., T], *given: Any) -> list[T]:
         """Return the results of a kernel, block by block, which comes after what is given."""
-
-        def block(i: slice) -> T:
-            d = self.direction
-            along = _constant(d, i.stop - i.start) if isinstance(d, float) else d[i]
-            return kernel(*given, (self.y[i], self.scores[i], self.weights[i], along))
-
-        return map_blocks(block, len(self.scores))
+        d = self.direction
+        if isinstance(d, float):
+            return map_arrays(
+                lambda y, z, p: kernel(*given, (y, z, p, _constant(d, len(y)))), *self[:3]
+            )
+        return map_arrays(lambda *block: kernel(*given, block), *self)
 
 
 @lru_cache(maxsize=8)

@@ -14,14 +14,14 @@ from typing import Any, NamedTuple, cast
 from cutplane.checkpoints.checkpoint import Checkpoint, NoKeeper, keeper, stored_method
 from cutplane.checkpoints.store import CheckpointError
 from cutplane.compute.arrays import ChangedData, Vector, require_same
-from cutplane.compute.blocks import agreed
-from cutplane.compute.compiled import clock
+from cutplane.compute.compiled import clock as seconds_now
 from cutplane.compute.products import dot
 from cutplane.core import interrupts
 from cutplane.core.certificate import VANISHES, Certificate, Result, Status
 from cutplane.core.loop import (
     AtOnce,
     Callback,
+    Clock,
     Control,
     Refinement,
     continued,
@@ -33,11 +33,11 @@ from cutplane.core.loop import (
 )
 from cutplane.core.protocols import (
     FarRisk,
+    InexactRisk,
+    LibraryRisk,
     NonFiniteRisk,
     Regularizer,
     Risk,
-    change_of_data,
-    is_risk,
 )
 from cutplane.core.solver import AnySolver, Solver
 from cutplane.core.state import DISAGREEMENT, Problem, Run
@@ -161,19 +161,8 @@ def minimize(
         raise TypeError(f"regularizer must be one, such as cp.L2({given}), got a number")
     if callable(callbacks) or not isinstance(callbacks, Iterable):
         raise TypeError(f"callbacks must be a list of functions, got {callbacks!r}")
-    earlier = resume or planes_from
-    if not is_risk(risk):
-        before = earlier.problem.risk if earlier else None
-        if isinstance(before, FunctionRisk) and before.function == risk:
-            # The same function again is the same risk, whatever it counts or writes down.
-            risk = before
-        else:
-            known = earlier.best.w if earlier else start
-            if known is None and isinstance(regularizer, Centered):
-                known = regularizer.center
-            if known is None and isinstance(regularizer, L2):
-                known = regularizer.weights
-            risk = as_risk(risk, known)
+    if not isinstance(risk, LibraryRisk):
+        risk = _users_risk(risk, regularizer, resume or planes_from, start)
     if method is None:
         method = nrbm() if risk.convex is False else bmrm()
     problem = Problem(risk, regularizer)
@@ -201,10 +190,17 @@ def minimize(
     told: list[Callback] = [*callbacks] if progress is None else [*callbacks, progress]
     with (
         progress or nullcontext(),
-        keeper(checkpoint, problem, method) as kept,
+        nullcontext(NoKeeper())
+        if checkpoint is None
+        else keeper(checkpoint, problem, method) as kept,
         interrupts.running() as run,
     ):
-        clock = _Clock(risk, kept.state or (resume if kept.start is None else None))
+        before = kept.state or (resume if kept.start is None else None)
+        clock = Clock(
+            risk,
+            begin=seconds_now() - (before.seconds if before else 0.0),
+            evaluations=risk.evaluations - (before.evaluations if before else 0),
+        )
         if kept.state:
             state = kept.state
         elif kept.start is not None:
@@ -219,16 +215,16 @@ def minimize(
         else:
             seconds = inf if time_limit is None else time_limit
             state = first_state(problem, start, method, convex=convex, seconds=seconds)
-        clock(state)
         if kept.keeps:
             kept.after_iteration()  # the first state is whole, too
-        rounded, refinement = problem.facts.as_rounded, None
+        rounded = risk if isinstance(risk, InexactRisk) and risk.rounded else None
+        refinement = None
         control = Control(rule, clock, told, kept, run.check)
         try:
             status, final = descend(state, control)
             small = promise(final) is Status.OPTIMAL  # as far as the gap tells
             if small and status is Status.ITERATION_LIMIT and not state.convex:
-                leave(state, promise.tolerance(state), run.check)
+                leave(state, promise.allows(state).gap, run.check)
                 clock(state)
                 final = recomputed(state)
             require_same(problem.facts.files)
@@ -250,7 +246,7 @@ def minimize(
             if not interrupts.is_interrupt(error):
                 if isinstance(error, Exception):
                     # Of numbers that somebody writes at the same time anything may become.
-                    if changed := change_of_data(risk):
+                    if changed := change_of_data(problem):
                         return _result(Status.INCONSISTENT, promise, state, state, changed=changed)
                     attach(error, _result(Status.FAILED, promise, state, state))
                 raise
@@ -339,19 +335,26 @@ def method_named(name: str, problem: Problem) -> AnySolver:
     return known[name](problem)
 
 
-class _Clock:
-    """Adds time and evaluations of this run to those of the run that it resumes."""
+def _users_risk(
+    given: Risk | Function, regularizer: Regularizer, earlier: Run | None, start: Vector | None
+) -> Risk:
+    """Return a risk of a user's as it is, and a function as a risk."""
+    before = earlier.problem.risk if earlier else None
+    if isinstance(before, FunctionRisk) and before.function == given:
+        # The same function again is the same risk, whatever it counts or writes down.
+        return before
+    known = earlier.best.w if earlier else start
+    if known is None and isinstance(regularizer, Centered):
+        known = regularizer.center
+    if known is None and isinstance(regularizer, L2):
+        known = regularizer.weights
+    return as_risk(given, known)
 
-    def __init__(self, risk: Risk, resumed: Run | None) -> None:
-        self._risk = risk
-        self._start = clock() - (resumed.seconds if resumed else 0.0)
-        self._evaluations = risk.evaluations - (resumed.evaluations if resumed else 0)
 
-    def __call__(self, state: Run, *, alone: bool = False) -> None:
-        """Write both into a state; of several workers, the seconds of the first."""
-        seconds = clock() - self._start
-        state.seconds = seconds if alone else agreed(seconds)
-        state.evaluations = self._risk.evaluations - self._evaluations
+def change_of_data(problem: Problem, *, thorough: bool = False) -> str:
+    """Return in one line which file has changed since the risk was made, or nothing."""
+    changes = (file.change(thorough=thorough) for file in problem.facts.files)
+    return next(filter(None, changes), "")
 
 
 def _result(
@@ -364,8 +367,9 @@ def _result(
 ) -> Result:
     risk, last = state.problem.risk, state if refinement is None else refinement.state
     # What an error, or a second Ctrl-C, leaves of a run on rounded data proves nothing.
-    exact = refinement is not None or state.problem.facts.as_rounded is None
-    changed = changed or change_of_data(risk, thorough=True)
+    rounded = isinstance(risk, InexactRisk) and risk.rounded
+    exact = refinement is not None or not rounded
+    changed = changed or change_of_data(state.problem, thorough=True)
     consistent = not (changed or status is Status.INCONSISTENT or final.contradictory)
     difference = abs(final.objective - last.objective)
     if consistent and difference > DISAGREEMENT * abs(final.objective):

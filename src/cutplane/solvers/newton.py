@@ -223,8 +223,10 @@ class SmoothedNewton(RoundedSteps[NewtonState]):
     """
 
     def __init__(self, problem: Problem, *, by_products: bool = False) -> None:
-        self._problem, self._by_products = problem, by_products
-        self._risk: ScoredRisk = problem.risk  # type: ignore[assignment]
+        self._problem, self.by_products = problem, by_products
+        # Of these types, as the needs of the method say.
+        self.risk: ScoredRisk = problem.risk  # type: ignore[assignment]
+        self.loss: Loss = self.risk.loss  # type: ignore[assignment]
         self._regularizer: L2 = problem.regularizer  # type: ignore[assignment]
 
     def begun(self, point: ScoredPoint, width: float, duals: Vector | None = None) -> NewtonState:
@@ -236,12 +238,12 @@ class SmoothedNewton(RoundedSteps[NewtonState]):
 
     def center(self, state: NewtonState) -> None:
         """Round kinks around the slopes of the point."""
-        state.duals = per_weight(state.slopes, self._risk.weights)
+        state.duals = per_weight(state.slopes, self.risk.weights)
 
     def measure(self, state: NewtonState) -> list[Plane]:
         """Compute the slopes of the smoothed loss at the point; return their plane."""
-        risk = self._risk
-        loss = risk.pointwise.smoothed(state.width)
+        risk = self.risk
+        loss = self.loss.smoothed(state.width)
         scores = state.width * state.duals
         scores += state.point.scores
         if risk.intercept:
@@ -251,8 +253,8 @@ class SmoothedNewton(RoundedSteps[NewtonState]):
         else:
             state.slopes = loss.slopes(risk.y, scores, risk.weights)
         state.scores = scores
-        conjugate = risk.pointwise.known_conjugate(risk.y, state.slopes, risk.weights)
-        state.plane = Plane(risk.rows.pullback(state.slopes), -conjugate)
+        offset = self.loss.tangent_offset(risk.y, scores, state.slopes, risk.weights)
+        state.plane = Plane(risk.rows.pullback(state.slopes), offset)
         return [state.plane]
 
     def is_solved(self, state: NewtonState) -> bool:
@@ -267,9 +269,9 @@ class SmoothedNewton(RoundedSteps[NewtonState]):
 
     def move(self, state: NewtonState) -> list[Plane]:
         """Take a Newton step, and search its length on the scores; return the plane there."""
-        risk, point = self._risk, state.point
+        risk, point = self.risk, state.point
         risk.evaluations += 1
-        loss = risk.pointwise.smoothed(state.width)
+        loss = self.loss.smoothed(state.width)
         direction, of_intercept = self._direction(state, loss)
         speed = risk.rows.scores(direction)
         speed += of_intercept
@@ -289,13 +291,13 @@ class SmoothedNewton(RoundedSteps[NewtonState]):
 
     def _direction(self, state: NewtonState, loss: Loss) -> tuple[Vector, float]:
         """Return Newton's direction for the coefficients, and for the intercept."""
-        risk = self._risk
+        risk = self.risk
         curvatures = loss.curvatures(risk.y, state.scores, risk.weights)
         assert curvatures is not None
         total = sum_over(curvatures) if risk.intercept else 0.0
         # The intercept follows the coefficients: its slope is zero, and must stay so.
         mixed = risk.rows.pullback(curvatures) if total > 0.0 else None
-        if self._by_products:
+        if self.by_products:
             direction = self._by_conjugate_gradients(state, curvatures, mixed, total)
         else:
             hessian = risk.rows.weighted_gram(curvatures)
@@ -309,7 +311,7 @@ class SmoothedNewton(RoundedSteps[NewtonState]):
         self, state: NewtonState, curvatures: Vector, mixed: Vector | None, total: float
     ) -> Vector:
         """Return Newton's direction without the matrix of second derivatives."""
-        rows, of_regularizer = self._risk.rows, self._regularizer.curvature()
+        rows, of_regularizer = self.risk.rows, self._regularizer.curvature()
 
         def times(direction: Vector) -> Vector:
             speeds = rows.scores(direction)
@@ -354,13 +356,12 @@ class NewtonSteps(Solver[NewtonState | None]):
 
     def step(self, run: Run, own: NewtonState | None) -> Step[NewtonState | None]:
         """Take a step; return the point where it ends, and the planes met on the way."""
-        risk = SECOND_DERIVATIVES.of(run.problem)
-        cost = cost_of_step(risk)
+        steps = SmoothedNewton(run.problem)
+        cost = cost_of_step(steps.risk)
         # A matrix of second derivatives may cost too much, or take too long. Where rows lie on
         # workers, steps are taken by matrices all the same.
-        dear = cost > _MOST_PRODUCTS * (risk.rows.n_entries + _EMPTY_PRODUCT)
-        by_products = placed() is None and (dear or not affords(_SECONDS * cost))
-        steps = SmoothedNewton(run.problem, by_products=by_products)
+        dear = cost > _MOST_PRODUCTS * (steps.risk.rows.n_entries + _EMPTY_PRODUCT)
+        steps.by_products = placed() is None and (dear or not affords(_SECONDS * cost))
         if own is None:
             point, width, in_time = self._begin(run, steps)
             if not in_time:
@@ -384,11 +385,10 @@ class NewtonSteps(Solver[NewtonState | None]):
 
     def _begin(self, run: Run, steps: SmoothedNewton) -> tuple[ScoredPoint, float, bool]:
         """Return where to begin, how widely to round, and whether there is time to go on."""
-        problem = run.problem
-        risk: ScoredRisk = problem.risk  # type: ignore[assignment]
-        start: ScoredPoint = run.best  # type: ignore[assignment]
+        risk, start = steps.risk, run.best
+        assert isinstance(start, ScoredPoint)
         width = 0.0
-        if risk.pointwise.smoothed(1.0) is not risk.loss:
+        if steps.loss.smoothed(1.0) is not steps.loss:
             # At this width the mean example lies inside the rounded part of its kink.
             duals = per_weight(start.slopes, risk.weights)
             width = steps.rounding.width_for(start.value, duals, risk.weights)
@@ -405,7 +405,7 @@ class NewtonSteps(Solver[NewtonState | None]):
         with placing(None):
             solved = minimize(
                 sample,
-                problem.regularizer,
+                run.problem.regularizer,
                 method=newton(sample=False),
                 tol=_SAMPLE_TOL,
                 max_iter=_SAMPLE_STEPS,

@@ -11,7 +11,7 @@ from tests.risks.crew import Crew, Placement
 
 import cutplane as cp
 from cutplane.cluster.risk import ShardedRisk
-from cutplane.compute import blocks, threads
+from cutplane.compute import blocks
 from cutplane.io import InputError, read_svmlight
 from cutplane.io.folders import FolderRecipe, digest_of
 
@@ -33,7 +33,7 @@ class FolderSource:
 def _short_blocks(monkeypatch):
     # So that a few hundred examples have as many blocks as millions.
     monkeypatch.setattr(blocks, "LEAST_NUMBERS", 16)
-    monkeypatch.setattr(threads, "LEAST_ENTRIES", 64)
+    monkeypatch.setattr(blocks, "LEAST_ENTRIES", 64)
 
 
 @pytest.fixture

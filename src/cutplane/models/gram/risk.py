@@ -38,7 +38,7 @@ from cutplane.compute.arrays import EPS, Matrix, Vector
 from cutplane.compute.compiled import njit
 from cutplane.compute.pace import OutOfTime
 from cutplane.compute.products import dot
-from cutplane.core.protocols import Plane, Point, Quadratic
+from cutplane.core.protocols import InexactRisk, Plane, Point, Quadratic
 from cutplane.data.rows import Examples, Rows, ScoreMap
 from cutplane.models.gram.rows import ExactRows, KernelRows, KernelSource
 from cutplane.regularizers.l2 import Centered
@@ -257,7 +257,7 @@ def squared_length(matrix: Matrix, duals: Vector, used: NDArray[np.intp]) -> tup
     return 2.0 * (total + rest), 2.0 * sizes
 
 
-class SpannedRisk(ScoredRisk):
+class SpannedRisk(ScoredRisk, InexactRisk):
     """A risk of functions in the span of examples, which knows how far rounding may move them."""
 
     # The sum of the lengths of a function's terms, at any point so far; and the value at zero, and
@@ -425,11 +425,6 @@ class KernelRisk(SpannedRisk):
     def _lengths(self) -> Vector:
         """The length of each example in the space of the kernel."""
         return np.asarray(np.sqrt(np.maximum(self.matrix_rows.diagonal, 0.0)))
-
-    @property
-    def as_rounded(self) -> KernelRisk | None:
-        """The risk, if it rounds."""
-        return self if self.rounded else None
 
     @property
     def rounded(self) -> bool:

@@ -33,8 +33,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.blocks import count_blocks
 from cutplane.compute.compiled import njit
-from cutplane.compute.threads import count_blocks, default_threads, map_blocks, run_blocks
+from cutplane.compute.threads import default_threads, map_blocks, run_blocks
 
 Indices = NDArray[np.int64]
 Labels = NDArray[np.int32]

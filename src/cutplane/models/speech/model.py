@@ -28,7 +28,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Matrix, Vector
-from cutplane.compute.threads import count_blocks, default_threads, run_blocks
+from cutplane.compute.blocks import count_blocks
+from cutplane.compute.threads import default_threads, run_blocks
 from cutplane.models.sequences.chain import Indices
 from cutplane.models.speech.paths import (
     ENTERED,
