@@ -271,8 +271,8 @@ class SlowRisk(MaxOfPlanes):
 def test_time_limit(monkeypatch):
     clock = [0.0]
     # By its name the package has the function of the module, so that a path to it leads nowhere.
-    module = import_module("cutplane.solvers.minimize")
-    monkeypatch.setattr(module, "clock", lambda: clock[0])
+    for name in ("solvers.minimize", "core.loop"):
+        monkeypatch.setattr(import_module(f"cutplane.{name}"), "clock", lambda: clock[0])
     rng = np.random.default_rng(3)
     risk = SlowRisk(clock, rng.normal(size=(60, 8)), rng.normal(size=60))
     result = cp.minimize(risk, cp.L2(1e-3), tol=1e-12, time_limit=4.5)

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 import cutplane as cp
 from cutplane.compute import pace
 from cutplane.compute.products import conjugate_gradients
-from cutplane.core import interrupts
+from cutplane.core import interrupts, loop
 from cutplane.core.state import Problem
 from cutplane.data.layouts import CompressedRows, DenseRows
 from cutplane.losses import Huber
@@ -25,7 +25,7 @@ class Clock:
     def __init__(self, monkeypatch):
         self.now = 0.0
         # By its name the package has the function of the module, not the module.
-        for module in (pace, import_module("cutplane.solvers.minimize")):
+        for module in (pace, loop, import_module("cutplane.solvers.minimize")):
             monkeypatch.setattr(module, "clock", lambda: self.now)
         for rows in (CompressedRows, DenseRows):
             for name in ("scores", "pullback", "class_scores", "class_pullback"):

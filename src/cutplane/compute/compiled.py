@@ -51,42 +51,39 @@ class _Watch(event.Listener):
     Attributes
     ----------
     seconds : float
-        In which calls of our kernels waited for them: to be compiled, read or written.
+        In which calls of our kernels have waited for them: to be compiled, read or written.
+    since : float
+        When those that wait now began to, if there are any.
+    waiting : int
+        How many these are.
+    lock : Lock
+        For these three.
     n_kernels : int
         How many were compiled, without those that only kernels call.
     """
 
     def __init__(self) -> None:
         self.n_kernels = 0
-        self._seconds = 0.0
-        self._lock = threading.Lock()
-        self._waiting = 0  # calls that wait for their kernel
-        self._since = 0.0
+        self.seconds, self.since, self.waiting = 0.0, 0.0, 0
+        self.lock = threading.Lock()
         self._depth = 0
         self._files: set[str] = set()
         self._collects: bool | None = None
 
-    @property
-    def seconds(self) -> float:
-        """What it took so far."""
-        with self._lock:
-            running = time.perf_counter() - self._since if self._waiting else 0.0
-            return self._seconds + running
-
     @contextmanager
     def left_out(self) -> Iterator[None]:
         """Leave out the time of a block; of blocks of several threads, that of all together."""
-        with self._lock:
-            if self._waiting == 0:
-                self._since = time.perf_counter()
-            self._waiting += 1
+        with self.lock:
+            if self.waiting == 0:
+                self.since = time.perf_counter()
+            self.waiting += 1
         try:
             yield
         finally:
-            with self._lock:
-                self._waiting -= 1
-                if self._waiting == 0:
-                    self._seconds += time.perf_counter() - self._since
+            with self.lock:
+                self.waiting -= 1
+                if self.waiting == 0:
+                    self.seconds += time.perf_counter() - self.since
 
     def on_start(self, event: Any) -> None:
         """Say what is compiled."""
@@ -134,8 +131,9 @@ event.register("numba:compile", watch)  # type: ignore[no-untyped-call]
 
 def clock() -> float:
     """Return seconds since some moment, without those in which kernels were made ready."""
-    seconds = watch.seconds  # first, so that the clock never goes back
-    return time.perf_counter() - seconds
+    with watch.lock:
+        now = watch.since if watch.waiting else time.perf_counter()
+        return now - watch.seconds
 
 
 _log = logging.getLogger("cutplane")

@@ -49,23 +49,20 @@ def default_threads() -> int:
     """
     for variable in ("CUTPLANE_NUM_THREADS", "NUMBA_NUM_THREADS", "OMP_NUM_THREADS"):
         value = os.environ.get(variable, "").strip()
-        if value:
-            return _positive(variable, value)
+        if not value:
+            continue
+        # OpenMP allows a list, one number for each level of nesting; the first is ours.
+        first = value.split(",")[0] if variable == "OMP_NUM_THREADS" else value
+        try:
+            n_threads = int(first)
+        except ValueError:
+            n_threads = 0
+        if n_threads < 1:
+            raise ValueError(f"{variable} must be a positive whole number, got {value!r}.")
+        return n_threads
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
-
-
-def _positive(variable: str, value: str) -> int:
-    # OpenMP allows a list, one number for each level of nesting; the first is ours.
-    first = value.split(",")[0] if variable == "OMP_NUM_THREADS" else value
-    try:
-        n_threads = int(first)
-    except ValueError:
-        n_threads = 0
-    if n_threads < 1:
-        raise ValueError(f"{variable} must be a positive whole number, got {value!r}.")
-    return n_threads
 
 
 @contextmanager

@@ -34,7 +34,6 @@ from cutplane.core.protocols import (
     Point,
     Regularizer,
     Risk,
-    evaluated_once,
 )
 from cutplane.core.solver import AnySolver, Step
 from cutplane.core.state import DISAGREEMENT, Problem, Run, iterate
@@ -60,7 +59,7 @@ class Keeper(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Clock:
+class Stopwatch:
     """Adds time and evaluations of a run to those of the one that it resumes.
 
     Attributes
@@ -92,7 +91,7 @@ class Control:
     ----------
     rule : StoppingRule
         Says when to stop, and why.
-    clock : Clock
+    watch : Stopwatch
         Writes time and evaluations so far into the state.
     callbacks : sequence of callables
         Those of the user.
@@ -102,7 +101,7 @@ class Control:
     """
 
     rule: StoppingRule
-    clock: Clock
+    watch: Stopwatch
     callbacks: Sequence[Callback]
     keeper: Keeper
     check: Callable[[], None]
@@ -138,9 +137,9 @@ def first_state(
     state = Run(
         problem=problem,
         method=method,
-        bundle=Bundle(risk.n_parameters, regularizer, groups),
         best=best,
         objective=problem.objective(best),
+        bundle=Bundle(risk.n_parameters, regularizer, groups),
         own=own,
         convex=convex,
     )
@@ -310,16 +309,16 @@ def descend(state: Run, control: Control) -> tuple[Status, Run]:
     Time and Ctrl-C are looked at between two iterations. Where no states are kept, steps that take
     long hear of both while they are taken, by the pace.
     """
-    rule, write_time, keeper, check = control.rule, control.clock, control.keeper, control.check
+    rule, watch, keeper, check = control.rule, control.watch, control.keeper, control.check
     files = state.problem.facts.files
-    write_time(state)
+    watch(state)
     with reusing(BufferPool()):
         while True:
             status, allowed = rule(state), rule.allows(state)
             status = rounded_alike(status)
             if status is Status.OPTIMAL and not state.convex:  # as far as the gap tells
                 found_lower = leave(state, allowed.gap, check)
-                write_time(state)
+                watch(state)
                 if found_lower:
                     continue
             if status is not Status.RUNNING:
@@ -339,12 +338,12 @@ def descend(state: Run, control: Control) -> tuple[Status, Run]:
                         iterate(state)
                 except pace.OutOfTime:  # nothing has come of this step
                     check()
-                    write_time(state)
+                    watch(state)
                     continue
             keeper.whole = True
             if keeper.keeps:
                 keeper.after_iteration()
-            write_time(state)
+            watch(state)
             state.history.append(state.record())
             _log.debug("%s", state.history[-1])
             if control.callbacks:
@@ -383,7 +382,7 @@ def recomputed(state: Run) -> Run:
     problem, point = state.problem, state.best
     w = drawn_inside(problem.regularizer, point.w)
     again = problem.facts.evaluate_again(point) if w is point.w else None
-    best = again or evaluated_once(problem.risk, w)
+    best = again or problem.evaluated_once(w)
     return replace(state, best=best, objective=problem.objective(best))
 
 

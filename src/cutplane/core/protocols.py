@@ -7,7 +7,8 @@ model on one machine, a structured model, a sum over a cluster, a user's own fun
 What something offers beyond that is a type. A user's own may have the methods of one of the
 protocols that can be checked at run time. The library's own also derive from `LibraryRisk`,
 `LibraryPoint` or `Confined`, which have a default for everything else that is asked of them, and
-`facts_of` and `facts_at` answer with these defaults for all others. Nothing is asked by a name.
+`cutplane.core.state.facts_of` and `facts_at` answer with these defaults for all others. Nothing is
+asked by a name.
 """
 
 from __future__ import annotations
@@ -365,30 +366,9 @@ class InexactRisk(LibraryRisk):
         raise NotImplementedError
 
 
-class _OtherRisk(LibraryRisk):
-    """A risk of a user's: its groups are the only thing that it tells."""
-
-    def __init__(self, risk: Risk) -> None:
-        self._good_groups = risk.good_groups if isinstance(risk, SizedGroups) else 1
-
-    @property
-    def good_groups(self) -> int:
-        return int(self._good_groups)
-
-
-def facts_of(risk: Risk) -> LibraryRisk:
-    """Return what a risk tells beyond the contract: the defaults, if it is not the library's."""
-    return risk if isinstance(risk, LibraryRisk) else _OtherRisk(risk)
-
-
 def is_risk(thing: object) -> TypeGuard[Risk]:
     """Say whether something is a risk, and not a mere function."""
     return isinstance(thing, Evaluated)
-
-
-def evaluated_once(risk: Risk, w: Vector) -> Point:
-    """Evaluate a risk where no line search will begin, with less memory if it knows how."""
-    return facts_of(risk).evaluate_once(w) or risk.at(w)
 
 
 class Exact(Protocol):

@@ -33,7 +33,6 @@ from cutplane.core.protocols import (
     Point,
     QuadraticRegularizer,
     Risk,
-    facts_of,
 )
 
 if TYPE_CHECKING:
@@ -209,7 +208,7 @@ class Solver(ABC, Generic[Own]):
     def require_suitable(self, problem: Problem) -> None:
         """Raise ValueError if the solver cannot minimize such a problem."""
         if problem.risk.convex is False and self.for_convex:
-            reason = facts_of(problem.risk).unproven
+            reason = problem.facts.unproven
             because = f" ({reason})" if reason else ""
             raise ValueError(
                 f"the method {self.name} needs a convex risk, and this one is not{because}; "

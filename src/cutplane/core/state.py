@@ -29,7 +29,7 @@ from cutplane.core.protocols import (
     QuadraticRegularizer,
     Regularizer,
     Risk,
-    facts_of,
+    SizedGroups,
     has_methods_of,
     terms_at,
 )
@@ -87,6 +87,22 @@ def candidate_below(plane: Plane, regularizer: Regularizer, error: float = 0.0) 
     return Candidate(w, lower, lower - regularizer.value(w))
 
 
+class _OtherRisk(LibraryRisk):
+    """A risk of a user's: its groups are the only thing that it tells."""
+
+    def __init__(self, risk: Risk) -> None:
+        self._good_groups = risk.good_groups if isinstance(risk, SizedGroups) else 1
+
+    @property
+    def good_groups(self) -> int:
+        return int(self._good_groups)
+
+
+def facts_of(risk: Risk) -> LibraryRisk:
+    """Return what a risk tells beyond the contract: the defaults, if it is not the library's."""
+    return risk if isinstance(risk, LibraryRisk) else _OtherRisk(risk)
+
+
 @dataclass(frozen=True)
 class Problem:
     """A risk and a regularizer.
@@ -101,6 +117,10 @@ class Problem:
     def objective(self, point: Point) -> float:
         """Return ``J(w)`` at a point of the risk."""
         return self.regularizer.value(point.w) + point.value
+
+    def evaluated_once(self, w: Vector) -> Point:
+        """Evaluate the risk where no line search will begin, with less memory if it knows how."""
+        return self.facts.evaluate_once(w) or self.risk.at(w)
 
     def below(self, plane: Plane) -> Candidate:
         """Return the bound that any plane below the risk gives, and where it is attained."""

@@ -33,11 +33,11 @@ from cutplane.core.protocols import (
     Risk,
     Segment,
     along,
-    facts_of,
     is_risk,
     terms_at,
 )
 from cutplane.core.search import minimize_on_ray
+from cutplane.core.state import facts_of
 from cutplane.data.rows import RowFacts, Rows
 from cutplane.losses.loss import ScoreLoss
 

@@ -14,16 +14,16 @@ from typing import Any, NamedTuple, cast
 from cutplane.checkpoints.checkpoint import Checkpoint, NoKeeper, keeper, stored_method
 from cutplane.checkpoints.store import CheckpointError
 from cutplane.compute.arrays import ChangedData, Vector, require_same
-from cutplane.compute.compiled import clock as seconds_now
+from cutplane.compute.compiled import clock
 from cutplane.compute.products import dot
 from cutplane.core import interrupts
 from cutplane.core.certificate import VANISHES, Certificate, Result, Status
 from cutplane.core.loop import (
     AtOnce,
     Callback,
-    Clock,
     Control,
     Refinement,
+    Stopwatch,
     continued,
     descend,
     first_state,
@@ -196,9 +196,9 @@ def minimize(
         interrupts.running() as run,
     ):
         before = kept.state or (resume if kept.start is None else None)
-        clock = Clock(
+        watch = Stopwatch(
             risk,
-            begin=seconds_now() - (before.seconds if before else 0.0),
+            begin=clock() - (before.seconds if before else 0.0),
             evaluations=risk.evaluations - (before.evaluations if before else 0),
         )
         if kept.state:
@@ -219,13 +219,13 @@ def minimize(
             kept.after_iteration()  # the first state is whole, too
         rounded = risk if isinstance(risk, InexactRisk) and risk.rounded else None
         refinement = None
-        control = Control(rule, clock, told, kept, run.check)
+        control = Control(rule, watch, told, kept, run.check)
         try:
             status, final = descend(state, control)
             small = promise(final) is Status.OPTIMAL  # as far as the gap tells
             if small and status is Status.ITERATION_LIMIT and not state.convex:
                 leave(state, promise.allows(state).gap, run.check)
-                clock(state)
+                watch(state)
                 final = recomputed(state)
             require_same(problem.facts.files)
             if kept.keeps:
@@ -237,12 +237,12 @@ def minimize(
                 rule = FirstOf([Trouble(), promise, *limits])
                 status, final = refinement.run(replace(control, rule=rule, keeper=NoKeeper()))
         except ChangedData as error:
-            clock(state, alone=True)
+            watch(state, alone=True)
             return _result(Status.INCONSISTENT, promise, state, state, changed=str(error))
         except BaseException as error:
             if kept.whole and interrupts.is_interrupt(error) and not run.insisted:
                 kept.write(state)
-            clock(state, alone=True)
+            watch(state, alone=True)
             if not interrupts.is_interrupt(error):
                 if isinstance(error, Exception):
                     # Of numbers that somebody writes at the same time anything may become.
@@ -261,7 +261,7 @@ def minimize(
                     final = recomputed(state)
                 else:
                     refinement = refinement or Refinement(rounded, state)
-                    at_once = Control(AtOnce(status), clock, (), NoKeeper(), run.check)
+                    at_once = Control(AtOnce(status), watch, (), NoKeeper(), run.check)
                     _, final = refinement.run(at_once)
             except KeyboardInterrupt as again:
                 attach(again, _result(status, promise, state, state))

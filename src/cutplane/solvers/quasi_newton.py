@@ -43,7 +43,7 @@ from cutplane.compute.compiled import njit
 from cutplane.compute.pace import hurried
 from cutplane.compute.products import Numbers, dot
 from cutplane.core.policies.flat import best_plane
-from cutplane.core.protocols import KeptPoint, Plane, Point, evaluated_once
+from cutplane.core.protocols import KeptPoint, Plane, Point
 from cutplane.core.search import Trial, wolfe_search
 from cutplane.core.solver import CURVED, QUADRATIC, Cuts, Solver, Step
 from cutplane.core.state import Candidate, Problem, Run
@@ -254,7 +254,7 @@ class QuasiNewtonSteps(Solver[PastSteps]):
     def first(self, problem: Problem, w: Vector) -> Point:
         """Evaluate the risk. Curvature needs probabilities, which only a whole point knows."""
         risk = problem.risk
-        return risk.at(w) if with_curvature(risk) else evaluated_once(risk, w)
+        return risk.at(w) if with_curvature(risk) else problem.evaluated_once(w)
 
     def step(self, run: Run, own: PastSteps) -> Step[PastSteps]:
         """Evaluate the risk along the direction of L-BFGS until a step is good enough."""
@@ -423,7 +423,7 @@ class SparseQuasiNewton(Solver[SparseSteps]):
 
     def first(self, problem: Problem, w: Vector) -> Point:
         """Evaluate the risk, and keep value and plane."""
-        return evaluated_once(problem.risk, w)
+        return problem.evaluated_once(w)
 
     def step(self, run: Run, own: SparseSteps) -> Step[SparseSteps]:
         """Take a step; return the points that were tried."""
@@ -446,7 +446,7 @@ class SparseQuasiNewton(Solver[SparseSteps]):
                 guess = best.offset if isinstance(best, ScoredPoint) else None
                 points.append(risk.with_scores(w, risk.map.scores(w), guess=guess))
             else:
-                points.append(evaluated_once(risk, w))
+                points.append(problem.evaluated_once(w))
             gained = run.objective - problem.objective(points[-1])
             if gained >= -self.fall * length * min(promised, 0.0) - rounding or hurried():
                 break
