@@ -233,7 +233,8 @@ class MappedFile:
         changed = self._length() != self._size or self._stamp_now() != self._stamp
         if not changed and thorough and self._digest is not None:
             changed = self._digest_now() != self._digest
-        return change_in(self._array) if changed else ""
+        which = self._path or "a file that is mapped"
+        return f"{which} has changed since the fit began" if changed else ""
 
     def _length(self) -> int:
         """Return the size of the file that is mapped, even if it has no name any more."""
@@ -284,11 +285,6 @@ def require_same(files: Iterable[MappedFile]) -> None:
     for file in files:
         if change := file.change():
             raise ChangedData(change)
-
-
-def change_in(array: NDArray[Any]) -> str:
-    """Return the line that says of an array that its file has changed."""
-    return f"{_mapping(array)[1] or 'a file that is mapped'} has changed since the fit began"
 
 
 def in_memory(array: NDArray[Any]) -> NDArray[Any]:

@@ -369,9 +369,11 @@ class Bundle:
         unused[self.slots] = unused[self.held] = False
         free = np.flatnonzero(unused)
         while len(free) < len(slopes):
-            capacity = 2 * len(self._slopes)
-            free = np.append(free, np.arange(len(self._slopes), capacity))
-            self._resize(capacity)
+            before, capacity = len(self._slopes), 2 * len(self._slopes)
+            free = np.append(free, np.arange(before, capacity))
+            wider, gram = np.empty((capacity, self.n_parameters)), np.empty((capacity, capacity))
+            wider[:before], gram[:n, :n] = self._slopes, self.gram
+            self._slopes, self._gram = wider, gram
         slots = np.append(self.slots, free[: len(slopes)])
         self._slopes[slots[n:]] = slopes
         centered = offsets
@@ -415,13 +417,6 @@ class Bundle:
         return mine.at_center(probe) == other.at_center(probe) and np.array_equal(
             mine.dual_metric(probe), other.dual_metric(probe)
         )
-
-    def _resize(self, capacity: int) -> None:
-        slopes = np.empty((capacity, self._slopes.shape[1]))
-        gram = np.empty((capacity, capacity))
-        slopes[: len(self._slopes)] = self._slopes
-        gram[: self.n_planes, : self.n_planes] = self.gram
-        self._slopes, self._gram = slopes, gram
 
 
 @dataclass(frozen=True, slots=True)

@@ -198,9 +198,9 @@ class WeightedSum(Summable):
                 f"risks with {' and '.join(map(str, sizes))} parameters cannot be added"
             )
         self.n_parameters = sizes[0]
-        self.convex = _all(
-            [risk.convex if factor > 0.0 else factor == 0.0 for factor, risk in self.terms]
-        )
+        claims = [risk.convex if factor > 0.0 else factor == 0.0 for factor, risk in self.terms]
+        # It hangs on what nobody has said, unless one is known not to be.
+        self.convex = None if None in claims and False not in claims else all(claims)
         reasons = [facts_of(risk).unproven for factor, risk in self.terms if factor != 0.0]
         reasons += ["a risk is subtracted" for factor, _ in self.terms if factor < 0.0]
         self.unproven = "; ".join(filter(None, dict.fromkeys(reasons)))
@@ -321,11 +321,6 @@ class SumSegment:
 def _sum_point(parts: list[tuple[float, Point]]) -> SumPoint:
     searchable = all(as_searchable(point) is not None for _, point in parts)
     return SearchableSumPoint(parts) if searchable else SumPoint(parts)
-
-
-def _all(claims: list[bool | None]) -> bool | None:
-    """Return whether all are true, or None if that hangs on something nobody has said."""
-    return None if None in claims and False not in claims else all(claims)
 
 
 def _terms(risk: Risk) -> list[tuple[float, Risk]]:
