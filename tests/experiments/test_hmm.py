@@ -85,7 +85,8 @@ def test_connected_digits_are_found():
 @pytest.mark.usefixtures("data_folder")
 def test_the_margin_on_real_data():
     # The first row, with every third utterance and two Gaussians.
-    comparison = Comparison(*load_digits(), Options(n_gaussians=2, every=3))
+    train, test = load_digits()
+    comparison = Comparison(train.every(3), test, Options(n_gaussians=2))
     ours = comparison.by_nrbm(1.0)
     assert ours.status == "stationary"
     assert comparison.error(ours.w) <= 0.8 * comparison.error(comparison.start)

@@ -124,22 +124,11 @@ class _OfShape(InferenceRisk):
     """What the shape alone says of a risk, wherever the sequences are."""
 
     lower_bound = 0.0
-    _shape: ChainShape
 
-    @property
-    def loss(self) -> ChainLoss:
-        """The loss of a sequence."""
-        return self._shape.loss
-
-    @property
-    def probabilities(self) -> bool:
-        """Whether labels have probabilities: then the loss is smooth."""
-        return self.loss.probabilities
-
-    @property
-    def rough_bends(self) -> bool:
-        """Whether `bends_at` is known: that of a conditional random field on observed pairs."""
-        return self.probabilities and self._shape.pairs is not None
+    def _take_shape(self, shape: ChainShape) -> None:
+        self._shape, self.loss = shape, shape.loss
+        self.probabilities = shape.loss.probabilities
+        self.rough_bends = self.probabilities and shape.pairs is not None
 
 
 class ShardChains(_OfShape):
@@ -168,7 +157,7 @@ class ShardChains(_OfShape):
             factors.append(shape.scale * float(tokens.weights.sum()))
             size = (0, 0) if risk is None else (risk.rows.shape[0], risk.rows.n_entries)
             counts.append((len(tokens.weights), *size))
-        self._shape = shape
+        self._take_shape(shape)
         self._risks = _Parts(tuple(factors), risks)
         self._n_sequences, self.n_tokens, self.n_entries = map(int, holding.total(counts))
         n_pairs = shape.n_features * shape.n_labels if shape.pairs is None else len(shape.pairs)
@@ -317,14 +306,10 @@ class ShardedChainRisk(RemoteRisk, _OfShape):
 
     def __init__(self, sample: ShardedSample, shape: ChainShape) -> None:
         super().__init__(sample, shape)
-        self._shape = shape
+        self._take_shape(shape)
         self.n_parameters, self.n_tokens = sample.ask(_facts, self.named)
+        self.inference_steps = int(self.n_tokens * shape.n_labels**2)
         self.inferences = 0
-
-    @property
-    def inference_steps(self) -> int:
-        """How many steps the dynamic programs of all sequences take."""
-        return int(self.n_tokens * self._shape.n_labels**2)
 
     def identity(self) -> dict[str, Any]:
         """Return what the risk consists of: of its sequences their digests, shard by shard."""

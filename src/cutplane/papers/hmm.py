@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 import cutplane as cp
 from cutplane.compute.arrays import Matrix, Vector
+from cutplane.models.sequences.chain import tokens_of
 from cutplane.models.speech.estimation import Likelihood
 from cutplane.models.speech.model import label_frames, score_classes
 from cutplane.models.tagging.quality import edits
@@ -71,11 +72,12 @@ class Utterances(NamedTuple):
 
     def taken(self, numbers: NDArray[np.int64]) -> Utterances:
         """Return some utterances."""
-        spans = [slice(*self.offsets[i : i + 2]) for i in numbers]
-        frames = [self.frames[span] for span in spans]
-        return Utterances(
-            np.concatenate(frames), np.cumsum([0, *map(len, frames)]), self.y[numbers]
-        )
+        rows, offsets = tokens_of(self.offsets, numbers)
+        return Utterances(self.frames[rows], offsets, self.y[numbers])
+
+    def every(self, k: int) -> Utterances:
+        """Return each k-th utterance."""
+        return self.taken(np.arange(0, len(self.y), k))
 
 
 def load_digits() -> tuple[Utterances, Utterances]:
@@ -92,31 +94,25 @@ def load_digits() -> tuple[Utterances, Utterances]:
 def connected(digits: Utterances, seed: int) -> tuple[Utterances, list[list[int]]]:
     """Return strings of three to seven digits, in random order, each utterance once; and digits."""
     rng = np.random.default_rng(seed)
-    order, strings = rng.permutation(len(digits.y)), []
-    while len(order):
-        n = int(rng.integers(3, 8))
-        strings.append(order[:n])
-        order = order[n:]
-    parts = [digits.taken(string) for string in strings]
-    whole = Utterances(
-        np.concatenate([part.frames for part in parts]),
-        np.cumsum([0, *(len(part.frames) for part in parts)]),
-        np.concatenate([np.repeat(part.y, np.diff(part.offsets)) for part in parts]),
-    )
-    return whole, [part.y.tolist() for part in parts]
+    frames, offsets, y = digits.taken(rng.permutation(len(digits.y)))
+    cuts = [0]
+    while cuts[-1] < len(y):
+        cuts.append(min(cuts[-1] + int(rng.integers(3, 8)), len(y)))
+    strings = [part.tolist() for part in np.split(y, cuts[1:-1])]
+    return Utterances(frames, offsets[cuts], np.repeat(y, np.diff(offsets))), strings
 
 
 class Comparison:
     """Models of maximum likelihood, and what each method makes of them."""
 
-    def __init__(self, train: Utterances, test: Utterances, options: Options = _DEFAULTS) -> None:
-        train = train.taken(np.arange(0, len(train.y), options.every))
-        n_classes = int(train.y.max()) + 1
-        self.hmms = cp.GaussianHMMs(n_classes, *options[:2], train.frames.shape[1])
+    def __init__(
+        self, train: Utterances, test: Utterances, options: Options, *, segments: bool = False
+    ) -> None:
+        shape = int(train.y.max()) + 1, *options[:2], train.frames.shape[1]
+        self.hmms = cp.GaussianHMMs(*shape, segments=segments)
         self.risk = cp.HMMRisk(self.hmms, *train, margin=options.margin)
         self.test, self.options = test, options
-        weights = np.ones(len(train.y))
-        self.start, _ = Likelihood().fit(self.hmms, *train, weights)
+        self.start, _ = Likelihood().fit(self.hmms, *train, np.ones(self.risk.n_examples))
 
     def error(self, w: Vector) -> float:
         """Return the share of test utterances that are taken for another digit."""
@@ -207,7 +203,8 @@ def compare(
 ) -> Iterator[Row]:
     """Yield a row for each lam."""
     progress(0.0, "maximum likelihood")
-    comparison = Comparison(*(digits or load_digits()), options)
+    train, test = digits or load_digits()
+    comparison = Comparison(train.every(options.every), test, options)
     likelihood_error = comparison.error(comparison.start)
     for (lam,) in settings(progress, lam=lams):
         row: Row = {"lam": lam, "likelihood error": likelihood_error} | comparison.row(lam)
@@ -228,27 +225,21 @@ def compare_connected(
 ) -> Iterator[Row]:
     """Yield a row for each lam: digits of connected utterances, whose ends are searched too."""
     train, test = digits or load_digits()
-    train = train.taken(np.arange(0, len(train.y), options.every))
-    (strings, _), (unseen, truth) = connected(train, 0), connected(test, 1)
-    n_classes = int(train.y.max()) + 1
-    hmms = cp.GaussianHMMs(n_classes, *options[:2], train.frames.shape[1], segments=True)
+    (strings, _), (unseen, truth) = connected(train.every(options.every), 0), connected(test, 1)
     progress(0.0, "maximum likelihood")
-    start, _ = Likelihood().fit(hmms, *strings, np.ones(len(strings.offsets) - 1))
-    risk = cp.HMMRisk(hmms, *strings, margin=options.margin)
-    theta = hmms.scale_free_weights(start)
+    comparison = Comparison(strings, unseen, options, segments=True)
 
     def errors(w: Vector) -> tuple[float, float]:
-        labels, begins = label_frames(hmms, w, unseen.frames, unseen.offsets)
+        labels, begins = label_frames(comparison.hmms, w, unseen.frames, unseen.offsets)
         mistakes = 0
         for i, true in enumerate(truth):
             here = slice(unseen.offsets[i], unseen.offsets[i + 1])
             mistakes += edits(labels[here][begins[here]].tolist(), true)
         return mistakes / sum(map(len, truth)), float(np.mean(labels != unseen.y))
 
-    before = errors(start)
+    before = errors(comparison.start)
     for (lam,) in settings(progress, lam=lams):
-        regularizer, stop = cp.L2(lam, center=start, weights=theta), cp.Gap(relative=options.gap)
-        result = minimize(risk, regularizer, stop=stop, start=start)
+        result = comparison.by_nrbm(lam)
         after = errors(result.w)
         yield {
             "lam": lam,

@@ -22,11 +22,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import cutplane as cp
-from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.arrays import Vector
 from cutplane.core.policies.cuts import NonConvexCuts
-from cutplane.models.networks.boltzmann import train_cascade
-from cutplane.models.networks.network import import_torch, sigmoid_layers, with_scores
-from cutplane.models.sequences.chain import Chains
+from cutplane.models.networks.network import import_torch
+from cutplane.models.networks.neural_features import begin, scores_of
+from cutplane.models.sequences.chain import Chains, ChainScores
 from cutplane.papers.experiment import (
     Progress,
     Row,
@@ -81,31 +81,28 @@ class NeuroCRF:
     start: Vector = field(init=False)
 
     def __post_init__(self) -> None:
-        pixels = self.train.X.toarray()
-        machines = train_cascade(pixels, self.hidden, seed=0, epochs=self.epochs, rate=self.rate)
-        rng = np.random.default_rng(0)
-        n_labels = int(self.train.y.max()) + 1
-        n_features = self.hidden[-1] if self.hidden else pixels.shape[1]
-        coef: Matrix = self.scale * rng.normal(size=(n_labels, n_features))
-        self._module = with_scores(sigmoid_layers(machines), coef)
-        self.risk = self._risk_of(self.train)
-        transitions = self.scale * rng.normal(size=n_labels**2)
-        self.start = np.concatenate([self.risk.map.start, transitions])  # type: ignore[attr-defined]
-        self._test_risk = self._risk_of(self.test)
-
-    def _risk_of(self, words: Words) -> cp.ChainRisk:
         # Single precision takes half the time, and its rounding is far below the gaps that are
         # asked for. Sums over batches are in double precision all the same.
-        scores = cp.TorchScores(
-            self._module, words.X.astype(np.float32), dtype=import_torch().float32
+        self._features = cp.NeuralFeatures(
+            self.hidden,
+            epochs=self.epochs,
+            learning_rate=self.rate,
+            scale=self.scale,
+            dtype="float32",
         )
-        return cp.ChainRisk(scores, words.y, words.offsets, cp.ChainCRF(), per_token=self.per_token)
+        train, n_labels = self.train, int(self.train.y.max()) + 1
+        self._begun = begin(self._features, train.X.toarray(), n_labels, n_labels**2, None)
+        self.start = self._begun.start
+        self.risk = cp.ChainRisk(
+            self._begun.scores, train.y, train.offsets, cp.ChainCRF(), per_token=self.per_token
+        )
 
     def error(self, w: Vector) -> float:
         """Return the share of wrong letters in the words of the test."""
+        _, *rest = self.risk.parts(w)
+        emissions = scores_of(self._features, *self._begun.fitted(w), self.test.X, None)
         chains = Chains(self.test.offsets, self.risk.n_labels)
-        labels = chains.best(self._test_risk.scores(w))
-        return float(np.mean(labels != self.test.y))
+        return float(np.mean(chains.best(ChainScores(emissions, *rest)) != self.test.y))
 
 
 def by_bundles(method: cp.Solver[Any], model: NeuroCRF, regularizer: cp.L2, most: int) -> Found:

@@ -86,10 +86,9 @@ class ChainedTable(NamedTuple):
     @property
     def published(self) -> dict[str, dict[int, list[tuple[float, ...]]]]:
         """Objective and evaluations as printed, by method, for D by D and lam by lam."""
-        printed = printed_table(f"table {self.number}")
         return {
-            method: {size: list(zip(cell[::2], cell[1::2], strict=True)) for size, cell in column}
-            for method, column in ((method, cells.items()) for method, cells in printed.items())
+            method: {D: [*zip(cell[::2], cell[1::2], strict=True)] for D, cell in cells.items()}
+            for method, cells in printed_table(f"table {self.number}").items()
         }
 
     def fit(self, method: cp.Solver[Any], n_parameters: int, lam: float) -> cp.Result:

@@ -92,7 +92,6 @@ def certified(method: Callable[[], cp.Solver[Any]], setting: Setting) -> Fit:
         if not reached and state.relative_gap <= tol:
             reached.append((risk.inferences, state.objective))
 
-    risk.inferences = 0
     result = minimize(
         risk,
         cp.L2(setting.lam),
@@ -128,7 +127,6 @@ def _row(setting: Setting, at_goal: tuple[int, float], at_end: tuple[int, float]
 def l_bfgs(setting: Setting) -> Fit:
     """Run SciPy's L-BFGS until the objective is at the goal, which it could not know itself."""
     risk, began = setting.risk, time.perf_counter()
-    risk.inferences = 0
 
     def enough(objective: float) -> bool:
         return objective <= setting.goal or time.perf_counter() - began > _MOST_SECONDS
@@ -139,13 +137,10 @@ def l_bfgs(setting: Setting) -> Fit:
 
 def nbm(setting: Setting) -> Fit:
     """Run NBM until the objective is at the goal: its own gap proves nothing."""
-    risk, query = setting.risk, ByTrials(CutAt.LOWEST_OR_BOTH)
-    risk.inferences = 0
-    method = cp.Method(
-        ProximalToBest(), LimitedMemory(_PLANES), query, ObjectiveCuts(gamma=0.0), name="nbm"
-    )
+    query, cuts = ByTrials(CutAt.LOWEST_OR_BOTH), ObjectiveCuts(gamma=0.0)
+    method = cp.Method(ProximalToBest(), LimitedMemory(_PLANES), query, cuts, name="nbm")
     result = minimize(
-        risk,
+        setting.risk,
         cp.L2(setting.lam),
         method=method,
         tol=1e-6,
@@ -264,6 +259,7 @@ def compare(
     for lam, name in settings(progress, lam=lams or table.lams, method=runs):
         if name == first:
             setting = Setting(risk, lam, tol)
+        risk.inferences = 0
         fit = runs[name](setting)
         if setting.goal == -np.inf:
             setting = setting._replace(goal=fit.lower_bound / (1.0 - tol))

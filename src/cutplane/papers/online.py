@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -230,18 +231,12 @@ def _table_rows(progress: Progress) -> Iterator[Row]:
         yield table_row(name, method, passes=PASSES, seeds=SEEDS)
 
 
-def figure_rows(
-    progress: Progress,
-    *,
-    passes: int,
-    errors: bool,
-    seeds: Sequence[int] = range(3),
-    tasks: Sequence[str] = ("combined (vowels)", "covtype"),
-) -> Iterator[Row]:
-    """Yield the curves of each method on each task, at multiples of its lam."""
+def _figure_rows(progress: Progress, *, errors: bool) -> Iterator[Row]:
+    """Yield the curves of each method on two tasks, at multiples of their lam."""
+    tasks, seeds = ("combined (vowels)", "covtype"), range(3)
     for name, factor, method in settings(progress, data=tasks, factor=_FACTORS, method=_METHODS):
         task, lam = load_task(name), factor * PUBLISHED["lam"][name][0]
-        curves = [run(task, lam, _METHODS[method](seed=seed), passes=passes) for seed in seeds]
+        curves = [run(task, lam, _METHODS[method](seed=seed), passes=PASSES) for seed in seeds]
         ends = [curve.errors[-1] if errors else min(curve.objectives) for curve in curves]
         values = [curve.errors if errors else curve.objectives for curve in curves]
         yield {
@@ -259,7 +254,7 @@ def figure_rows(
         }
 
 
-def _figure(rows: Sequence[Row], y_title: str, scale: str) -> Any:
+def _figure(y_title: str, scale: str, rows: Sequence[Row]) -> Any:
     line = Series(
         "curve",
         f"{y_title}, median and range of seeds",
@@ -271,10 +266,7 @@ def _figure(rows: Sequence[Row], y_title: str, scale: str) -> Any:
 
 
 def _figure_experiment(name: str, what: str, scale: str, *, errors: bool) -> Experiment:
-    def rows(progress: Progress) -> Iterator[Row]:
-        return figure_rows(progress, passes=PASSES, errors=errors)
-
-    return experiment(name, rows, lambda rows: _figure(rows, what, scale))
+    return experiment(name, partial(_figure_rows, errors=errors), partial(_figure, what, scale))
 
 
 EXPERIMENTS = [

@@ -111,12 +111,24 @@ class InferenceRisk(Summable):
     n_parameters, n_examples : int
     inferences : int
         How often inference ran on an example.
+    inference_steps : int or None
+        How many steps the dynamic programs of all examples take, if there are such.
     output_kind : {"labels", "features", ""}
         What outputs are kept as, if they can be.
+    label_counts : tuple of two ints
+        How many labels all outputs have, and how many kinds of them there are.
+    probabilities : bool
+        Whether outputs have probabilities: then the loss is smooth.
+    rough_bends : bool
+        Whether `bends_at` is known.
     """
 
     inferences: int
+    inference_steps: int | None = None
     output_kind: str = ""
+    label_counts: tuple[int, int]
+    probabilities: bool = False
+    rough_bends: bool = False
 
     @property
     def n_examples(self) -> int:
@@ -124,28 +136,8 @@ class InferenceRisk(Summable):
         raise NotImplementedError
 
     @property
-    def inference_steps(self) -> int | None:
-        """How many steps the dynamic programs of all examples take, if there are such."""
-        return None
-
-    @property
-    def label_counts(self) -> tuple[int, int]:
-        """How many labels all outputs have, and how many kinds of them there are."""
-        raise NotImplementedError
-
-    @property
-    def probabilities(self) -> bool:
-        """Whether outputs have probabilities: then the loss is smooth."""
-        return False
-
-    @property
     def worst_outputs(self) -> bool:
         """Whether exact inference finds the worst output of an example."""
-        return False
-
-    @property
-    def rough_bends(self) -> bool:
-        """Whether `bends_at` is known."""
         return False
 
     def bends_at(self, w: Vector) -> Vector:

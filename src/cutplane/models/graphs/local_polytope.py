@@ -207,10 +207,8 @@ class LinearProgram(NamedTuple):
 def _reordered(pairs: Any, order: Labels, edges: Labels) -> NDArray[np.float64]:
     """Return ``pairs[e, order[u, a], order[v, b]]``."""
     each = np.arange(len(edges))[:, None, None]
-    found: NDArray[np.float64] = pairs[
-        each, order[edges[:, 0]][:, :, None], order[edges[:, 1]][:, None, :]
-    ]
-    return found
+    first, second = order[edges[:, 0]][:, :, None], order[edges[:, 1]][:, None, :]
+    return np.asarray(pairs[each, first, second])
 
 
 def _constraints(n_nodes: int, edges: Labels, rest: int) -> tuple[Any, Vector]:

@@ -35,7 +35,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cutplane.compute.arrays import Matrix
+from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.compiled import njit
 from cutplane.models.graphs.local_polytope import RelaxedLabels, best_integral, best_relaxed
 from cutplane.models.graphs.messages import (
@@ -279,13 +279,14 @@ class Frontier(NamedTuple):
     """Where a state has the label of each node, from its own turn to that of its last neighbor.
 
     A state is a row of words. The label of node ``v`` is in ``words[v]``, ``shifts[v]`` bits from
-    the right; ``shifts[v]`` is -1 if all neighbors come before. What is kept after its turn are the
-    bits of ``keep[v]``. Triplets with the last node ``v`` are ``last[last_at[v]:last_at[v + 1]]``;
-    their other nodes are in ``others``.
+    the right, and as wide as ``mask``; ``shifts[v]`` is -1 if all neighbors come before. What is
+    kept after its turn are the bits of ``keep[v]``. Triplets with the last node ``v`` are
+    ``last[last_at[v]:last_at[v + 1]]``; their other nodes are in ``others``.
     """
 
     words: Labels
     shifts: Labels
+    mask: int
     keep: Words
     last: Labels
     last_at: Labels
@@ -309,22 +310,23 @@ class Frontier(NamedTuple):
                 places[v] = vacant.pop()
                 leaving[end].append(int(places[v]))
         n_bits = int(n_labels - 1).bit_length()
+        mask = (1 << n_bits) - 1
         words, shifts = np.divmod(places, 63 // n_bits)
         shifts = np.where(places < 0, -1, shifts * n_bits)
         keep = np.full((n_nodes, 1 + int(words.max())), -1, dtype=np.int64)
         for v, gone in enumerate(leaving):
             for place in gone:
                 word, slot = divmod(place, 63 // n_bits)
-                keep[v, word] &= ~(((1 << n_bits) - 1) << (slot * n_bits))
+                keep[v, word] &= ~(mask << (slot * n_bits))
         third = chains.ends[sides[:, 1], 1]
         last = np.argsort(third, kind="stable").astype(np.int64)
         last_at = np.searchsorted(third[last], np.arange(n_nodes + 1)).astype(np.int64)
-        return cls(words, shifts, keep, last, last_at, chains.ends[sides[:, 0]])
+        return cls(words, shifts, mask, keep, last, last_at, chains.ends[sides[:, 0]])
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inner=True)
 def _lost_next(
-    losses: Losses, chains: Chains, frontier: Frontier, state: Words, mask: int, v: int, out: Matrix
+    losses: Losses, chains: Chains, frontier: Frontier, state: Words, v: int, out: Vector
 ) -> None:
     """Write what each label of a node loses beside the labels of a state."""
     n_labels = len(out)
@@ -333,14 +335,14 @@ def _lost_next(
     for place in range(chains.into_at[v], chains.into_at[v + 1]):
         e = chains.into[place]
         u = chains.ends[e, 0]
-        a = (state[frontier.words[u]] >> frontier.shifts[u]) & mask
+        a = (state[frontier.words[u]] >> frontier.shifts[u]) & frontier.mask
         for c in range(n_labels):
             out[c] += losses.edges[e, a, c]
     for place in range(frontier.last_at[v], frontier.last_at[v + 1]):
         t = frontier.last[place]
         i, j = frontier.others[t, 0], frontier.others[t, 1]
-        a = (state[frontier.words[i]] >> frontier.shifts[i]) & mask
-        b = (state[frontier.words[j]] >> frontier.shifts[j]) & mask
+        a = (state[frontier.words[i]] >> frontier.shifts[i]) & frontier.mask
+        b = (state[frontier.words[j]] >> frontier.shifts[j]) & frontier.mask
         for c in range(n_labels):
             out[c] += losses.triplets[t, a, b, c]
 
@@ -376,10 +378,6 @@ def walk(
     """
     n_nodes, n_labels = losses.nodes.shape
     n_words = frontier.keep.shape[1]
-    mask = 1
-    while mask < n_labels:
-        mask *= 2
-    mask -= 1
     labels = np.zeros(n_nodes, dtype=np.int64)
     steps = np.empty(most, dtype=np.int64)  # the state before, and the label, of all states
     begins = np.zeros(n_nodes, dtype=np.int64)
@@ -396,7 +394,7 @@ def walk(
         table = np.full(size, -1, dtype=np.int32)
         n_new = 0
         for s in range(n_old):
-            _lost_next(losses, chains, frontier, states[s], mask, v, more)
+            _lost_next(losses, chains, frontier, states[s], v, more)
             for c in range(n_labels):
                 total = lost[s] + more[c]
                 if total > allowed:

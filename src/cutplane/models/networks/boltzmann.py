@@ -92,13 +92,11 @@ class BoltzmannMachine:
 
     def hidden_means(self, v: Any) -> Matrix:
         """Return the probability that each hidden unit is 1."""
-        means: Matrix = expit(v @ self.weights.T + self.hidden)
-        return means
+        return np.asarray(expit(v @ self.weights.T + self.hidden))
 
     def visible_means(self, h: Matrix) -> Matrix:
         """Return the probability that each input is 1."""
-        means: Matrix = expit(h @ self.weights + self.visible)
-        return means
+        return np.asarray(expit(h @ self.weights + self.visible))
 
     def free_energy(self, v: Any) -> Vector:
         """Return the free energy of each example."""

@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.threads import InOrder, default_threads, run_blocks
-from cutplane.models.networks.boltzmann import BoltzmannMachine
 
 BATCH = 2048
 """Examples of a batch by default: enough for fast products, few enough for little memory."""
@@ -69,12 +68,7 @@ class Network:
     """
 
     def __init__(
-        self,
-        module: Any,
-        *,
-        device: Any = "cpu",
-        dtype: Any = None,
-        n_threads: int | None = None,
+        self, module: Any, *, device: Any = "cpu", dtype: Any = None, n_threads: int | None = None
     ) -> None:
         torch = import_torch()
         if not isinstance(module, torch.nn.Module):
@@ -259,11 +253,6 @@ def _settings(layer: Any) -> Iterator[tuple[str, Any]]:
         plain = isinstance(value, _SIMPLE) or callable(value)
         if plain and not key.startswith("_") and key != "training":
             yield key, value
-
-
-def sigmoid_layers(machines: Sequence[BoltzmannMachine]) -> Any:
-    """Return a module with a layer for each machine, which begins with its weights."""
-    return layers_with([(machine.weights, machine.hidden) for machine in machines])
 
 
 def layers_with(weights: Sequence[tuple[Matrix, Vector]]) -> Any:

@@ -25,7 +25,6 @@ from cutplane.models.networks.boltzmann import Epoch, train_cascade
 from cutplane.models.networks.network import (
     import_torch,
     layers_with,
-    sigmoid_layers,
     trained,
     with_scores,
     write_vector,
@@ -152,10 +151,7 @@ def begin(features: Any, X: Any, n_labels: int, n_rest: int, n_threads: int | No
         coef = np.zeros((n_labels, _width(module, X[:1])))
         rest = np.zeros(n_rest)
     scores = TorchScores(
-        with_scores(module, coef),
-        X,
-        dtype=getattr(torch, dtype_of(features)),
-        n_threads=n_threads,
+        with_scores(module, coef), X, dtype=getattr(torch, dtype_of(features)), n_threads=n_threads
     )
     return Begun(scores, np.concatenate([scores.start, rest]), module, pretraining)
 
@@ -199,7 +195,8 @@ def _pretrained(features: NeuralFeatures, X: Any) -> tuple[Any, list[list[Epoch]
         decay=float(features.weight_decay),
         batch=int(features.batch_size),
     )
-    return sigmoid_layers(machines), [machine.history for machine in machines]
+    module = layers_with([(machine.weights, machine.hidden) for machine in machines])
+    return module, [machine.history for machine in machines]
 
 
 def _drawn(features: NeuralFeatures, n_features: int) -> list[tuple[Matrix, Vector]]:

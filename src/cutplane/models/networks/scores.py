@@ -49,8 +49,7 @@ def linear_layers(module: Any) -> list[Any]:
 
 
 def _rows(values: Any) -> NDArray[Any]:
-    rows: NDArray[Any] = values.detach().cpu().numpy().reshape(-1, values.shape[-1])
-    return rows
+    return np.asarray(values.detach().cpu().numpy().reshape(-1, values.shape[-1]))
 
 
 SlopesOf = Callable[[int, NDArray[np.float64]], NDArray[np.float64]]

@@ -36,6 +36,7 @@ from cutplane.models.structured.model import LibraryModel
 
 Bases = NDArray[np.int8]
 Partners = NDArray[np.int64]
+Pair = tuple[int, int]
 
 BASES = "ACGU"
 LONGEST = 30  # loops are counted up to this length; search looks at no longer interior loops
@@ -190,7 +191,7 @@ def count_features(bases: Bases, partners: Partners) -> Vector:
 
 @njit(cache=True, nogil=True)
 def _count_branches(
-    counts: Vector, bases: Bases, partners: Partners, i: int, end: int, places: tuple[int, int]
+    counts: Vector, bases: Bases, partners: Partners, i: int, end: int, places: Pair
 ) -> None:
     """Count what pairs add to the loop that they branch off from, and its unpaired bases."""
     branch, unpaired = places
@@ -211,9 +212,7 @@ def _count_branches(
 
 
 @njit(cache=True, nogil=True)
-def _count_two_pairs(
-    counts: Vector, bases: Bases, outer: tuple[int, int], inner: tuple[int, int]
-) -> None:
+def _count_two_pairs(counts: Vector, bases: Bases, outer: Pair, inner: Pair) -> None:
     """Count a loop between two pairs: a stack, a bulge or an interior loop."""
     i, j = outer
     k, l = inner
@@ -283,11 +282,9 @@ def _two_pairs(scores: Scores, bases: Bases, i: int, j: int, k: int, l: int) -> 
     """Return the score of the loop between the pairs (i, j) and (k, l)."""
     pair, turned = PAIRS[bases[i], bases[j]], REVERSED[PAIRS[bases[k], bases[l]]]
     left, right = k - i - 1, j - l - 1
-    score: float
     if left == 0 and right == 0:
-        score = scores.stack[pair, REVERSED[turned]]
-        return score
-    score = scores.closing[pair] + scores.closing[turned]
+        return float(scores.stack[pair, REVERSED[turned]])
+    score: float = scores.closing[pair] + scores.closing[turned]
     if left == 0 or right == 0:
         score += scores.bulge[left + right]
         return score
@@ -353,7 +350,7 @@ def fill(
 
 
 @njit(cache=True, nogil=True)
-def _widen(best: Vector, within: Matrix, i: int, sizes: tuple[int, int], score: float) -> None:
+def _widen(best: Vector, within: Matrix, i: int, sizes: Pair, score: float) -> None:
     """Raise the scores of pairs (i, j), for all j, to those with a loop of these two sizes."""
     left, right = sizes
     k = i + 1 + left
@@ -393,7 +390,7 @@ def fold(bases: Bases, scores: Scores, bonus: Vector, truth: Partners) -> Partne
         partners[i], partners[j] = j, i
         k, l, split = _inside(bases, scores, closed, some, one, i, j)
         if split >= 0:
-            _branches(scores, bases, some, one, (i + 1, j - 1, split), stack)
+            _branches(some, one, scores.loops[2], i + 1, j - 1, split, stack)
         elif k >= 0:
             stack.append((k, l))
     return partners
@@ -425,16 +422,9 @@ def _inside(
 
 @njit(cache=True, nogil=True)
 def _branches(
-    scores: Scores,
-    bases: Bases,
-    some: Matrix,
-    one: Matrix,
-    part: tuple[int, int, int],
-    stack: list[tuple[int, int]],
+    some: Matrix, one: Matrix, unpaired: float, i: int, j: int, split: int, stack: list[Pair]
 ) -> None:
     """Put the branches of a multi-loop on the stack; the last one begins at the split."""
-    i, j, split = part
-    unpaired = scores.loops[2]
     while True:
         # The last branch, with unpaired bases behind it.
         last = j
@@ -626,7 +616,7 @@ def _written(partners: Partners) -> str:
     return "".join(np.where(partners < 0, ".", np.where(partners > places, "(", ")")))
 
 
-def _pairs(partners: Partners) -> Iterator[tuple[int, int]]:
+def _pairs(partners: Partners) -> Iterator[Pair]:
     opening = np.flatnonzero(partners > np.arange(len(partners)))
     return zip(opening.tolist(), partners[opening].tolist(), strict=True)
 
@@ -678,9 +668,7 @@ def read_structures(path: str | os.PathLike[str], *, clean: bool = False) -> lis
         lines.pop()
     items = []
     for begin in range(0, len(lines), 3):
-        name, sequence, structure = (
-            [line.strip() for line in lines[begin : begin + 3]] + [""] * 2
-        )[:3]
+        name, sequence, structure, *_ = [*map(str.strip, lines[begin : begin + 3]), "", ""]
         if not name.startswith(">"):
             raise InputError(
                 f"{name_of(path)}:{begin + 1}: expected a name after >, found {name[:20]!r}"

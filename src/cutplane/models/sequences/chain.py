@@ -161,13 +161,6 @@ def buffers_for(longest: int, n_labels: int, width: int) -> Buffers:
 
 
 @njit(cache=True, nogil=True)
-def turn(transitions: Matrix, backward: Matrix) -> None:
-    """Write transitions with the next label first."""
-    n_labels = len(backward)
-    backward[:] = transitions[:n_labels, :n_labels].T
-
-
-@njit(cache=True, nogil=True)
 def find_best(
     scores: ChainScores, y: Labels, margin: float, i0: int, i1: int, buffers: Buffers,
     labels: Labels,
@@ -200,7 +193,7 @@ def fill_worst(
     n_labels, width = scores.emissions.shape[1], scores.transitions.shape[1]
     first, last = bounds[first_block], bounds[last_block]
     buffers = buffers_for(longest_in(offsets, first, last), n_labels, width)
-    turn(scores.transitions, buffers.backward)
+    buffers.backward[:] = scores.transitions[:n_labels, :n_labels].T
     for i in range(first, last):
         i0, i1 = offsets[i], offsets[i + 1]
         if i0 == i1:
@@ -447,7 +440,7 @@ def _fill_n_best(
     n_labels, n = len(end), len(labels)
     first, last = bounds[first_block], bounds[last_block]
     buffers = buffers_for(longest_in(offsets, first, last), n_labels, width)
-    turn(scores.transitions, buffers.backward)
+    buffers.backward[:] = scores.transitions[:n_labels, :n_labels].T
     best, backward = buffers.best, buffers.backward
     # The tree of those found, and the children that wait, in order, with what they score less: no
     # more of them than are still wanted.

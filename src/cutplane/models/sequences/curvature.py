@@ -98,8 +98,7 @@ def bends_beside_emissions(risk: ChainRisk, p: Matrix, shares: Vector) -> Vector
     if risk.ends:
         bends = shares[:, None] * (p * (1.0 - p))
         parts += [bends[chains.firsts].sum(axis=0), bends[chains.lasts].sum(axis=0)]
-    bends_of_all: Vector = np.concatenate(parts)
-    return np.maximum(bends_of_all, 0.0)
+    return np.maximum(np.concatenate(parts), 0.0)
 
 
 def with_curvature(risk: object) -> ChainRisk | None:
@@ -203,9 +202,7 @@ class NetworkCurvature:
     inverses: Vector
 
     @classmethod
-    def at(
-        cls, risk: ChainRisk, w: Vector, lam: float, *, damping: float = SETTINGS.damping
-    ) -> NetworkCurvature:
+    def at(cls, risk: ChainRisk, w: Vector, lam: float) -> NetworkCurvature:
         """Return the curvature at ``w``. It counts as an evaluation, and takes as long as one.
 
         ``lam`` is the second derivative of the regularizer.
@@ -232,7 +229,7 @@ class NetworkCurvature:
                 ((trace.slopes @ rows) ** 2).T @ (trace.inputs @ columns) ** 2
                 for trace, (rows, columns) in zip(traces, bases, strict=True)
             ]
-        more = lam + damping * max(float(each.mean()) for each in bends)
+        more = lam + SETTINGS.damping * max(float(each.mean()) for each in bends)
         layers = [
             LayerCurvature(*basis, 1.0 / (each + more), trace.bias)
             for trace, basis, each in zip(traces, bases, bends, strict=True)
@@ -253,8 +250,7 @@ class NetworkCurvature:
 def _axes(rows: Matrix) -> Matrix:
     """Return the eigenvectors of the second moments of rows."""
     moments = (rows.T @ rows).astype(np.float64)
-    axes: Matrix = np.linalg.eigh(moments).eigenvectors
-    return axes
+    return np.asarray(np.linalg.eigh(moments).eigenvectors)
 
 
 def with_network_curvature(risk: object) -> ChainRisk | None:

@@ -45,12 +45,7 @@ from cutplane.solvers.stochastic.loops import (
     reach_of,
     tau_of,
 )
-from cutplane.solvers.stochastic.passes import (
-    EvaluatedSteps,
-    Indices,
-    Settings,
-    Walk,
-)
+from cutplane.solvers.stochastic.passes import EvaluatedSteps, Indices, Settings, Walk
 
 
 @njit(cache=True, nogil=True)

@@ -34,15 +34,7 @@ from cutplane.compute.products import dot
 from cutplane.compute.threads import summed
 from cutplane.core.protocols import KeptPoint, LibraryPoint, Plane, Quadratic
 from cutplane.core.search import Trial, between, beyond, model_minimum
-from cutplane.data import (
-    AllPairs,
-    ObservedPairs,
-    PairMap,
-    Rows,
-    ScoreMap,
-    TorchScores,
-    as_rows,
-)
+from cutplane.data import AllPairs, ObservedPairs, PairMap, Rows, ScoreMap, TorchScores, as_rows
 from cutplane.data.observed_pairs import PairSums
 from cutplane.models.sequences.chain import Chains, ChainScores, Indices, tokens_of
 from cutplane.models.sequences.losses import ChainLoss, ChainOutcome, ChainSlopes, LabeledChains
@@ -363,6 +355,10 @@ class ChainRisk(InferenceRisk):
             self.convex = False
             self.unproven = f"the scores of {self.map} are not linear in the parameters"
         self.n_parameters = self.map.n_parameters + self.n_labels * (self.n_labels + 2 * ends)
+        self.inference_steps = n_tokens * n_labels**2
+        self.label_counts = n_tokens, n_labels
+        self.probabilities = loss.probabilities
+        self.rough_bends = loss.probabilities and self.map.observed
         self.evaluations = 0
         self.inferences = 0
 
@@ -382,29 +378,9 @@ class ChainRisk(InferenceRisk):
         return self.data.weights * self._divisor
 
     @property
-    def inference_steps(self) -> int:
-        """How many steps the dynamic programs of all sequences take."""
-        return self.data.chains.n_tokens * self.n_labels**2
-
-    @property
     def files(self) -> tuple[MappedFile, ...]:
         """The files that the features are read from while a run goes on."""
         return self.rows.files
-
-    @property
-    def label_counts(self) -> tuple[int, int]:
-        """How many tokens there are, and how many labels."""
-        return self.data.chains.n_tokens, self.n_labels
-
-    @property
-    def probabilities(self) -> bool:
-        """Whether labels have probabilities: then the loss is smooth."""
-        return self.loss.probabilities
-
-    @property
-    def rough_bends(self) -> bool:
-        """Whether `bends_at` is known: that of a conditional random field on observed pairs."""
-        return self.loss.probabilities and self.map.observed
 
     @property
     def worst_outputs(self) -> bool:

@@ -19,7 +19,6 @@ features.
 
 from __future__ import annotations
 
-from itertools import accumulate
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -37,13 +36,8 @@ from cutplane.models.sequences.chain import (
     find_best,
     longest_in,
     padded,
-    turn,
 )
-from cutplane.models.sequences.losses import (
-    MarginalSums,
-    WorstLabels,
-    fill_marginals,
-)
+from cutplane.models.sequences.losses import MarginalSums, WorstLabels, fill_marginals
 from cutplane.models.sequences.risk import ChainPoint, ChainRisk
 from cutplane.risks.scored import require_finite
 from cutplane.solvers.block_ascent import (
@@ -284,12 +278,10 @@ class ChainSteps:
 
     def add(self, w: Vector, tables: ChainWeights) -> ChainWeights:
         """Add a vector of parameters to tables."""
-        risk, n = self._risk, self._risk.n_labels
-        coef, transitions, ends = np.split(w, [*accumulate((risk.pairs.n_parameters, n * n))])
-        risk.pairs.add_to_table(coef, tables.coef)
-        tables.transitions[...] += transitions.reshape(n, n)
-        if risk.ends:
-            tables.ends[...] += ends.reshape(2, n)
+        coef, transitions, *ends = self._risk.parts(w)
+        self._risk.pairs.add_to_table(coef, tables.coef)
+        tables.transitions[...] += transitions
+        tables.ends[...] += ends
         return tables
 
     def vector(self, tables: ChainWeights) -> Vector:
@@ -410,7 +402,8 @@ def find_worst(
     """Fill in the labels with the largest loss of a sequence that is not empty."""
     i0, i1 = data.offsets[i], data.offsets[i + 1]
     _score(data, i, w, scale, scores)
-    turn(scores.transitions, buffers.backward)
+    n_labels = len(buffers.backward)
+    buffers.backward[:] = scores.transitions[:n_labels, :n_labels].T
     find_best(scores, y[i0:i1], 1.0, 0, i1 - i0, buffers, labels)
 
 

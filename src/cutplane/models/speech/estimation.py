@@ -78,15 +78,6 @@ class Counts(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def _log_add(a: float, b: float) -> float:
-    if a == -np.inf:
-        return b
-    if b == -np.inf:
-        return a
-    return max(a, b) + math.log1p(math.exp(-abs(a - b)))
-
-
-@njit(cache=True, nogil=True)
 def _take(
     frames: Matrix, t: int, means: Matrix, g: int, share: float, counts: Counts, x: Vector
 ) -> None:
@@ -119,7 +110,7 @@ def count_expected(
     for t in range(len(scores)):
         for s in range(n_states):
             for g in range(n_states + s, scores.shape[1], n_states):
-                E[t, s] = _log_add(E[t, s], scores[t, g])
+                E[t, s] = np.logaddexp(E[t, s], scores[t, g])
     arcs = np.full((1, n_states, n_states), -np.inf)  # from each state to each other
     for j in range(len(jumps)):
         for s in range(n_states):

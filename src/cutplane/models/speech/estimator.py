@@ -238,10 +238,7 @@ class HMMClassifier(ClassifierMixin, HMMModel):
     ['up']
     """
 
-    description = hmm_description(
-        task="hmm-classification",
-        targets=Targets.CLASSES,
-    )
+    description = hmm_description(task="hmm-classification", targets=Targets.CLASSES)
 
     @fitting
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, lengths: Any = None) -> Self:
@@ -363,9 +360,7 @@ class HMMTagger(HMMModel):
     """
 
     description = hmm_description(
-        task="hmm-tagging",
-        targets=Targets.TAGS,
-        measures=Measures.SEGMENTS,
+        task="hmm-tagging", targets=Targets.TAGS, measures=Measures.SEGMENTS
     )
 
     lam: Strength = 10.0

@@ -114,16 +114,10 @@ class GaussianHMMs:
     @cached_property
     def arcs(self) -> NDArray[np.int64]:
         """The pairs of states, from (first column) and to, that may follow each other."""
-        left_to_right = self.topology is Topology.LEFT_TO_RIGHT
-        return np.array(
-            [
-                (a, b)
-                for a in range(self.n_states)
-                for b in range(self.n_states)
-                if not left_to_right or 0 <= b - a <= _FARTHEST_JUMP
-            ],
-            dtype=np.int64,
-        )
+        states = np.arange(self.n_states)
+        jumps = states - states[:, None]
+        anywhere = self.topology is Topology.ERGODIC
+        return np.argwhere(anywhere | ((jumps >= 0) & (jumps <= _FARTHEST_JUMP)))
 
     @cached_property
     def jumps(self) -> NDArray[np.int64]:
@@ -152,18 +146,11 @@ class GaussianHMMs:
         """Length of the vector."""
         return sum(math.prod(shape) for shape in self.shapes.values())
 
-    @cached_property
-    def _places(self) -> dict[str, tuple[slice, tuple[int, ...]]]:
-        ends = np.cumsum([math.prod(shape) for shape in self.shapes.values()]).tolist()
-        begins = [0, *ends[:-1]]
-        return {
-            name: (slice(begin, end), shape)
-            for begin, end, (name, shape) in zip(begins, ends, self.shapes.items(), strict=True)
-        }
-
     def split(self, w: Vector) -> dict[str, Array]:
         """Return the parts of a vector of parameters, by name: views of it."""
-        return {name: w[place].reshape(shape) for name, (place, shape) in self._places.items()}
+        ends = np.cumsum([math.prod(shape) for shape in self.shapes.values()])
+        named = zip(self.shapes.items(), np.split(w, ends[:-1]), strict=True)
+        return {name: part.reshape(shape) for (name, shape), part in named}
 
     def join(self, parts: dict[str, Array]) -> Vector:
         """Return the vector that has these parts."""

@@ -131,8 +131,7 @@ def _whiten(frames: Matrix, t: int, table: Gaussians, g: int, z: Vector) -> floa
                 row += 1
         z[d] *= scales[d, g]
         total += z[d] * z[d]
-    score: float = constants[g] - 0.5 * total
-    return score
+    return float(constants[g] - 0.5 * total)
 
 
 @njit(cache=True, nogil=True)
@@ -197,8 +196,7 @@ class Path(NamedTuple):
 @njit(cache=True, nogil=True)
 def padding(moves: Moves) -> int:
     """Return how many columns rows are padded by on either side."""
-    pad: int = max(abs(moves.jumps[0]), abs(moves.jumps[-1]))
-    return pad
+    return int(max(abs(moves.jumps[0]), abs(moves.jumps[-1])))
 
 
 @njit(cache=True, nogil=True)
@@ -216,19 +214,15 @@ def reach(
     n_all, n_classes = len(start), len(prior)
     n_states, pad = n_all // n_classes, padding(moves)
     leave = np.empty(n_classes)
-    for s in range(n_all):
-        best[0, pad + s] = prior[s // n_states] + start[s] + E[i0, s]
-    if wrong != 0.0:
-        _punish(best, 0, pad, y[i0], n_states, n_all, wrong)
-    for t in range(1, n):
+    for t in range(n):
         for s in range(n_all):
-            row[s] = -np.inf
-        for j in range(len(jumps)):
+            row[s] = -np.inf if t > 0 else prior[s // n_states] + start[s]
+        for j in range(len(jumps) if t > 0 else 0):
             shift = pad - jumps[j]
             for s in range(n_all):
                 v = best[t - 1, shift + s] + bands[j, s]
                 row[s] = v if v > row[s] else row[s]
-        if len(follow):
+        if len(follow) and t > 0:
             for c in range(n_classes):
                 leave[c] = -np.inf
                 for s in range(c * n_states, (c + 1) * n_states):
@@ -241,17 +235,8 @@ def reach(
                     row[s] = max(row[s], enter + start[s])
         for s in range(n_all):
             best[t, pad + s] = row[s] + E[i0 + t, s]
-        if wrong != 0.0:
-            _punish(best, t, pad, y[i0 + t], n_states, n_all, wrong)
-
-
-@njit(cache=True, nogil=True)
-def _punish(
-    best: Matrix, t: int, pad: int, label: int, n_states: int, n_all: int, wrong: float
-) -> None:
-    for s in range(n_all):
-        if s // n_states != label:
-            best[t, pad + s] += wrong
+            if wrong != 0.0 and s // n_states != y[i0 + t]:
+                best[t, pad + s] += wrong
 
 
 @njit(cache=True, nogil=True)

@@ -51,12 +51,10 @@ def best_labels(unary: Matrix, pairwise: Any, parents: Labels, order: Labels) ->
     n_nodes, n_labels = unary.shape
     below = unary.copy()  # the best score of a node's subtree, by its label
     choices = np.zeros((n_nodes, n_labels), dtype=np.int64)
-    for step in range(n_nodes - 1, -1, -1):
-        v = order[step]
-        parent = parents[v]
+    for v in order[::-1]:
+        parent, edge = parents[v], v if pairwise.shape[0] > 1 else 0
         if parent < 0:
             continue
-        edge = v if pairwise.shape[0] > 1 else 0
         for a in range(n_labels):
             best = -np.inf
             for b in range(n_labels):
@@ -66,8 +64,7 @@ def best_labels(unary: Matrix, pairwise: Any, parents: Labels, order: Labels) ->
                     choices[v, a] = b
             below[parent, a] += best
     labels = np.zeros(n_nodes, dtype=np.int64)
-    for step in range(n_nodes):
-        v = order[step]
+    for v in order:
         if parents[v] >= 0:
             labels[v] = choices[v, labels[parents[v]]]
         else:
@@ -151,8 +148,7 @@ def _normalize(logs: Vector, shares: Vector) -> float:
         total += shares[b]
     for b in range(len(logs)):
         shares[b] /= total
-    log_total: float = top + np.log(total)
-    return log_total
+    return float(top + np.log(total))
 
 
 @njit(cache=True, nogil=True, inner=True)
@@ -174,15 +170,13 @@ def sum_product(
     The first parameters are those of `best_labels`, ``pairs`` is as large as ``pairwise``. The sum
     of ``log_sums``, one for each node, is the logarithm of the sum of all exp(score).
     """
-    n_nodes, n_labels = unary.shape
+    n_labels = unary.shape[1]
     below = unary.copy()  # log of the sum over a node's subtree, by its label, up to a constant
     logs, shares, message = np.empty(n_labels), np.empty(n_labels), np.empty(n_labels)
-    for step in range(n_nodes - 1, -1, -1):
-        v = order[step]
-        parent = parents[v]
+    for v in order[::-1]:
+        parent, edge = parents[v], v if pairwise.shape[0] > 1 else 0
         if parent < 0:
             continue
-        edge = v if pairwise.shape[0] > 1 else 0
         for a in range(n_labels):
             for b in range(n_labels):
                 logs[b] = below[v, b] + pairwise[edge, a, b]
@@ -192,14 +186,12 @@ def sum_product(
         for a in range(n_labels):
             below[parent, a] += message[a] - log_sums[v]
     entropy = 0.0
-    for step in range(n_nodes):
-        v = order[step]
-        parent = parents[v]
+    for v in order:
+        parent, edge = parents[v], v if pairwise.shape[0] > 1 else 0
         if parent < 0:
             log_sums[v] = _normalize(below[v], nodes[v])
             entropy += _entropy(below[v], nodes[v], log_sums[v])
             continue
-        edge = v if pairwise.shape[0] > 1 else 0
         for a in range(n_labels):
             above = nodes[parent, a]
             if above == 0.0:

@@ -80,10 +80,7 @@ class StructuredPredictor(Estimator):
     """
 
     description = Description(
-        reads=Reads.STRUCTURES,
-        targets=Targets.OUTPUTS,
-        losses=LOSSES,
-        methods=STRUCTURED_METHODS,
+        reads=Reads.STRUCTURES, targets=Targets.OUTPUTS, losses=LOSSES, methods=STRUCTURED_METHODS
     )
 
     model: Any = field(kw_only=False)

@@ -79,20 +79,16 @@ class Workers(Generic[T]):
 
     def _by_threads(self, examples: Sequence[int], w: Vector) -> list[T]:
         results: list[T | None] = [None] * len(examples)
-        left = deque(range(len(examples)))
+        left = iter(range(len(examples)))  # threads take from it in turn
 
         def work(first: int, last: int) -> None:
             # One example at a time, because one may take as long as all others together.
-            while left:
-                try:
-                    place = left.popleft()
-                except IndexError:  # another thread took the last one
-                    return
-                try:
+            try:
+                for place in left:
                     results[place] = self._function(examples[place], w)
-                except BaseException:
-                    left.clear()
-                    raise
+            except BaseException:
+                deque(left, maxlen=0)
+                raise
 
         run_blocks(work, self._n_jobs, n_threads=self._n_jobs)
         return results  # type: ignore[return-value]  # every place has its result by now
@@ -376,6 +372,7 @@ class StructuredRisk(InferenceRisk):
         inputs, outputs = as_examples(X, Y)
         self.model = prepared(model, inputs, outputs)
         self.loss = OutputLoss.of(loss, rescaling, self.model)
+        self.probabilities = self.loss.probabilities
         self.n_parameters = int(self.model.n_parameters)
         self._n_jobs = n_jobs
         self._take(Examples(self.model, inputs, outputs, self.loss), weights)
@@ -410,11 +407,6 @@ class StructuredRisk(InferenceRisk):
     def n_examples(self) -> int:
         """Number of examples."""
         return len(self.weights)
-
-    @property
-    def probabilities(self) -> bool:
-        """Whether outputs have probabilities: then the loss is smooth."""
-        return self.loss.probabilities
 
     @property
     def worst_outputs(self) -> bool:

@@ -119,8 +119,7 @@ def count_chunks(
         The right labels, and those to be judged.
     """
     chunks = _Things(_pairs(y, predicted), find_chunks)
-    totals = zip(*(map(int, _with_sum(total)) for total in chunks.at(np.ones(len(y)))), strict=True)
-    all_together, *each = (ChunkCounts(there, found, right) for right, found, there in totals)
+    all_together, *each = _counts_of(chunks)
     return {**dict(zip(chunks.kinds, each, strict=True)), "": all_together}
 
 
@@ -223,6 +222,13 @@ class _Things:
         return counts @ self.right, counts @ self.found, counts @ self.there
 
 
+def _counts_of(chunks: _Things) -> list[ChunkCounts]:
+    """Return how many chunks there are of all types together, and of each."""
+    totals = np.array([part.sum(axis=0) for part in (chunks.there, chunks.found, chunks.right)])
+    totals = np.column_stack([totals.sum(axis=1), totals]).astype(np.int64)
+    return [ChunkCounts(*counts) for counts in totals.T.tolist()]
+
+
 class TokenQuality:
     """Labels of tokens beside the right ones, and of chunks if labels mark any.
 
@@ -252,14 +258,8 @@ class TokenQuality:
             "per_label": self._tokens.rows("label", "tokens"),
         }
         if self._chunks is not None:
-            right, found, there = self._chunks.at(np.ones(self.n_units))
-            kinds = zip(
-                ("all", *self._chunks.kinds), *map(_with_sum, (there, found, right)), strict=True
-            )
-            facts["chunks"] = [
-                {"type": kind, "there": int(a), "predicted": int(b), "right": int(c)}
-                for kind, a, b, c in kinds
-            ]
+            kinds = zip(("all", *self._chunks.kinds), _counts_of(self._chunks), strict=True)
+            facts["chunks"] = [{"type": kind, **counts._asdict()} for kind, counts in kinds]
         return facts
 
     def at(self, counts: Vector) -> Measures:
@@ -270,7 +270,7 @@ class TokenQuality:
             "sequence_accuracy": float(counts @ self._whole / counts.sum()),
         }
         if self._chunks is not None:
-            totals = map(_with_sum, self._chunks.at(counts))
+            totals = (np.append(part.sum(), part) for part in self._chunks.at(counts))
             chunks = {name: np.nan_to_num(of) for name, of in retrieved(*totals).items()}
             measures |= {f"chunk_{name}": float(of[0]) for name, of in chunks.items()}
             measures["chunks"] = chunks
@@ -308,8 +308,3 @@ class SegmentQuality:
             "segment_error_rate": share(counts @ self._wrong, counts @ self._there),
             "per_label": retrieved(right, found, there),
         }
-
-
-def _with_sum(values: Vector) -> Vector:
-    """Return the sum, and then the values."""
-    return np.append(values.sum(), values)

@@ -301,19 +301,10 @@ def vocabulary_of(vectorizer: Any) -> Vocabulary:
     return known
 
 
-def as_bytes(strings: list[str], *more: list[str] | str) -> tuple[Bytes, NDArray[np.int64]]:
-    """Return strings in UTF-8, one behind the other, and the number of characters of each.
-
-    With ``more``, each is put together of parts, of which some may be the same for all. TypeError
-    if a part is no string.
-    """
-    columns = [part if isinstance(part, list) else repeat(part) for part in more]
-    parts = chain.from_iterable(zip(strings, *columns, strict=False)) if more else strings
-    content = "".join(parts).encode("utf-8", "surrogatepass")
-    lengths = np.full(len(strings), sum(len(part) for part in more if isinstance(part, str)))
-    for part in (strings, *more):
-        if isinstance(part, list):
-            lengths += np.fromiter(map(len, part), np.int64, len(strings))
+def as_bytes(strings: list[str]) -> tuple[Bytes, NDArray[np.int64]]:
+    """Return strings in UTF-8, one behind the other, and the number of characters of each."""
+    content = "".join(strings).encode("utf-8", "surrogatepass")
+    lengths = np.fromiter(map(len, strings), np.int64, len(strings))
     return np.frombuffer(content, dtype=np.uint8), lengths
 
 

@@ -77,22 +77,20 @@ def _looked_up(vectorizer: DictVectorizer, tokens: list[Any], *, fit: bool) -> A
     separator = vectorizer.separator
 
     def number(names: list[str], texts: list[str] | None = None) -> NDArray[np.int32]:
-        """Return the numbers of names that may be new, perhaps with texts behind them."""
-        if not set(map(type, names)) <= {str}:
+        """Return the numbers of names, perhaps with texts behind them; -1 if not known."""
+        if fit and not set(map(type, names)) <= {str}:
             raise _Unusual
-        joined = names if texts is None else map(separator.join, zip(names, texts, strict=True))
-        return np.fromiter(map(numbers.__getitem__, joined), np.int32, len(names))
-
-    def look_up(names: list[str], texts: list[str] | None = None) -> NDArray[np.int32]:
-        """Return the same of names that are known, -1 for others."""
         try:
-            behind = () if texts is None else (separator, texts)
-            return vocabulary_of(vectorizer).numbers_of(*as_bytes(names, *behind))
+            if texts is not None:
+                names = list(map(separator.join, zip(names, texts, strict=True)))
+            if not fit:
+                return vocabulary_of(vectorizer).numbers_of(*as_bytes(names))
+            return np.fromiter(map(numbers.__getitem__, names), np.int32, len(names))
         except TypeError:  # a name is no string
             raise _Unusual from None
 
     pieces = (tokens[begin : begin + _PIECE] for begin in range(0, len(tokens), _PIECE))
-    found = [_piece(piece, number if fit else look_up) for piece in pieces]
+    found = [_piece(piece, number) for piece in pieces]
     columns = np.concatenate([columns for columns, _ in found])
     values = None
     if any(part is not None for _, part in found):
