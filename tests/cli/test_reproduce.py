@@ -59,7 +59,7 @@ def test_table(run, add):
 
 
 def test_columns_without_titles(run, add):
-    add(replace(small(), columns=["i", "who"]))
+    add(replace(small(), columns={"i": "i", "who": "who"}))
     assert run("reproduce", "small").stdout.splitlines()[-4:] == [
         "i  who",
         "0  us",

@@ -88,7 +88,7 @@ def _in_words(experiment: Experiment, rows: Sequence[Row]) -> str:
     lines = [experiment.title, "-" * len(experiment.title)]
     if experiment.paper:
         lines += [fill(experiment.paper, 80), ""]
-    titles = experiment.titles
+    titles = experiment.columns
     cells = [titles.values(), *([_shown(row.get(key)) for key in titles] for row in rows)]
     words = [
         n for n, key in enumerate(titles) if any(isinstance(row.get(key), str) for row in rows)

@@ -52,8 +52,8 @@ class Experiment:
     run : callable
         Computes the rows, and tells its progress. If it yields them one by one, those that are
         finished survive an interruption.
-    columns : mapping or sequence of str
-        The keys of a row that the table shows; a mapping also gives the columns titles.
+    columns : mapping
+        The keys of a row that the table shows, and the titles of their columns.
     paper : str
         What the paper found, to compare with.
     picture : callable, optional
@@ -63,16 +63,9 @@ class Experiment:
     name: str
     title: str
     run: Callable[[Progress], Iterable[Row]]
-    columns: Mapping[str, str] | Sequence[str]
+    columns: Mapping[str, str]
     paper: str = ""
     picture: Callable[[Sequence[Row]], Any] | None = None
-
-    @property
-    def titles(self) -> dict[str, str]:
-        """The titles of the columns, by the keys of a row."""
-        if isinstance(self.columns, Mapping):
-            return dict(self.columns)
-        return {key: key for key in self.columns}
 
 
 def experiment(
@@ -84,6 +77,8 @@ def experiment(
     words = tomllib.loads(_text_of("experiments.toml"))
     own = words[name]
     own = words.get(own.pop("like", None), {}) | own
+    if isinstance(own["columns"], list):  # keys that are their own titles
+        own["columns"] = dict(zip(own["columns"], own["columns"], strict=True))
     return Experiment(name=name, run=run, picture=picture, **own)
 
 

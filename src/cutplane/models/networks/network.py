@@ -110,18 +110,15 @@ class Network:
             write_vector(self._parameters, w)
             yield self
 
-    def outputs(self, inputs: Any) -> Any:
-        """Return the outputs for a batch of arrays, or of one, with what derivatives need."""
-        given = inputs if isinstance(inputs, tuple) else (inputs,)
-        return self.module(*(self.tensor(each) for each in given))
+    def outputs(self, *inputs: Any) -> Any:
+        """Return the outputs for a batch of one array or several, with what derivatives need."""
+        return self.module(*map(self.tensor, inputs))
 
     def tensor(self, values: Any) -> Any:
         """Return an array as a tensor of its own; real numbers in the precision of the network."""
         torch = import_torch()
         if scipy.sparse.issparse(values):
             values = values.toarray()
-        if isinstance(values, torch.Tensor):
-            values = values.detach().cpu().numpy()
         dtype = self.dtype
         if values.dtype.kind != "f":
             dtype = torch.from_numpy(np.empty(0, values.dtype)).dtype

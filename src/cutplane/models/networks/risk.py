@@ -183,7 +183,7 @@ class TorchRisk(Summable):
     def _batch_value(self, rows: slice) -> Any:
         """Return what a batch adds to the risk, with what derivatives need."""
         torch, network = import_torch(), self.network
-        losses = network.outputs(tuple(each[rows] for each in self._inputs))
+        losses = network.outputs(*(each[rows] for each in self._inputs))
         if self.loss_function is not None:
             targets = None if self._targets is None else network.tensor(self._targets[rows])
             losses = self.loss_function(losses, targets)

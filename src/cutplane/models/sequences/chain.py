@@ -53,6 +53,16 @@ def tokens_of(offsets: Indices, chosen: Indices) -> tuple[Indices, Indices]:
     return np.repeat(offsets[chosen] - own[:-1], lengths) + np.arange(own[-1]), own
 
 
+def cut(offsets: Indices, n_pieces: int) -> Indices:
+    """Return the sequences where pieces of about as many tokens begin, and where the last ends.
+
+    Where sequences are long, some of the pieces are empty.
+    """
+    tokens = np.arange(1, n_pieces) * offsets[-1] // n_pieces
+    inner = np.searchsorted(offsets[:-1], tokens)
+    return np.concatenate(([0], inner, [len(offsets) - 1])).astype(np.int64)
+
+
 @njit(cache=True, nogil=True)
 def longest_in(offsets: Indices, first: int, last: int) -> int:
     """Return the length of the longest of some sequences, at least 1."""
@@ -287,7 +297,7 @@ class Chains:
             most = max(_MOST_SUMS // (n_labels * n_labels), 8)
             n_blocks = min(max(count_blocks(work), _LEAST_BLOCKS), most)
         self.n_blocks = min(n_blocks, self.n_sequences)
-        self.bounds = self.cut(self.n_blocks)
+        self.bounds = cut(self.offsets, self.n_blocks)
         self.blocks = Blocks(self.offsets, self.bounds)
 
     @cached_property
@@ -306,15 +316,6 @@ class Chains:
         follows = np.ones(self.n_tokens, dtype=np.bool_)
         follows[self.firsts] = False
         return np.flatnonzero(follows)
-
-    def cut(self, n_pieces: int) -> Indices:
-        """Return the sequences where pieces of about as many tokens begin, and where the last ends.
-
-        Where sequences are long, some of the pieces are empty.
-        """
-        tokens = np.arange(1, n_pieces) * self.n_tokens // n_pieces
-        inner = np.searchsorted(self.offsets[:-1], tokens)
-        return np.concatenate(([0], inner, [self.n_sequences])).astype(np.int64)
 
     @cached_property
     def block_of(self) -> NDArray[np.int64]:

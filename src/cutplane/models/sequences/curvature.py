@@ -98,7 +98,7 @@ def bends_beside_emissions(risk: ChainRisk, p: Matrix, shares: Vector) -> Vector
     if risk.ends:
         bends = shares[:, None] * (p * (1.0 - p))
         parts += [bends[chains.firsts].sum(axis=0), bends[chains.lasts].sum(axis=0)]
-    return np.maximum(np.concatenate(parts), 0.0)
+    return np.asarray(np.maximum(np.concatenate(parts), 0.0))
 
 
 def with_curvature(risk: object) -> ChainRisk | None:

@@ -36,7 +36,7 @@ from cutplane.core.protocols import KeptPoint, LibraryPoint, Plane, Quadratic
 from cutplane.core.search import Trial, between, beyond, model_minimum
 from cutplane.data import AllPairs, ObservedPairs, PairMap, Rows, ScoreMap, TorchScores, as_rows
 from cutplane.data.observed_pairs import PairSums
-from cutplane.models.sequences.chain import Chains, ChainScores, Indices, tokens_of
+from cutplane.models.sequences.chain import Chains, ChainScores, Indices, cut, tokens_of
 from cutplane.models.sequences.losses import ChainLoss, ChainOutcome, ChainSlopes, LabeledChains
 from cutplane.risks.composite import InferenceRisk
 from cutplane.risks.scored import good_number_of_groups, normalized, require_finite
@@ -355,7 +355,7 @@ class ChainRisk(InferenceRisk):
             self.convex = False
             self.unproven = f"the scores of {self.map} are not linear in the parameters"
         self.n_parameters = self.map.n_parameters + self.n_labels * (self.n_labels + 2 * ends)
-        self.inference_steps = n_tokens * n_labels**2
+        self.inference_steps: int = n_tokens * n_labels**2
         self.label_counts = n_tokens, n_labels
         self.probabilities = loss.probabilities
         self.rough_bends = loss.probabilities and self.map.observed
@@ -548,7 +548,7 @@ class ChainRisk(InferenceRisk):
             n_pieces = chains.n_tokens * self.n_labels // SETTINGS.scores
         else:
             n_pieces = -(-chains.n_tokens // cast(TorchScores, self.map).batch)
-        cuts = np.unique(chains.cut(max(n_pieces, 1)))
+        cuts = np.unique(cut(chains.offsets, max(n_pieces, 1)))
         # Sequences without tokens alone make no piece.
         cuts = cuts[np.append(np.diff(chains.offsets[cuts]) > 0, True)]
         cuts[0] = 0

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.blocks import count_blocks
 from cutplane.compute.threads import default_threads, run_blocks
-from cutplane.models.sequences.chain import Indices
+from cutplane.models.sequences.chain import Indices, cut
 from cutplane.models.speech.paths import (
     ENTERED,
     Gaussians,
@@ -271,11 +271,9 @@ def no_path(n_frames: int) -> Path:
 
 def blocks_of(hmms: GaussianHMMs, offsets: Indices) -> list[int]:
     """Return where blocks of sequences begin, and the last ends: of about as many frames each."""
-    n_frames, n_sequences = int(offsets[-1]), len(offsets) - 1
-    work = n_frames * hmms.n_classes * hmms.n_states * hmms.n_components * hmms.n_features
-    n_blocks = max(1, min(count_blocks(work), n_sequences))
-    cuts = np.arange(1, n_blocks) * n_frames // n_blocks
-    return [0, *np.searchsorted(offsets[:-1], cuts).tolist(), n_sequences]
+    n_gaussians = hmms.n_classes * hmms.n_states * hmms.n_components
+    work = int(offsets[-1]) * n_gaussians * hmms.n_features
+    return [*map(int, cut(offsets, max(1, min(count_blocks(work), len(offsets) - 1))))]
 
 
 def state_scores(

@@ -28,7 +28,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _num_samples
 
 from cutplane.estimators.description import weights_of
-from cutplane.models.sequences.chain import Labels
+from cutplane.models.sequences.chain import Labels, tokens_of
 from cutplane.models.tagging.templates import TemplateVectorizer, as_bytes, as_csr, vocabulary_of
 
 COLLECTIONS = (list, tuple, set, frozenset)
@@ -170,10 +170,9 @@ class Tokens(NamedTuple):
 
     def some(self, n_sequences: int) -> Tokens:
         """Return at most ``n_sequences`` sequences, evenly spread, of a matrix of tokens."""
-        step = -(-len(self.lengths) // n_sequences)
-        taken = np.zeros(len(self.lengths), dtype=bool)
-        taken[::step] = True
-        return Tokens(self.X[np.repeat(taken, self.lengths)], self.lengths[taken], self.flat)
+        chosen = np.arange(0, len(self.lengths), -(-len(self.lengths) // n_sequences))
+        rows, _ = tokens_of(self.offsets, chosen)
+        return Tokens(self.X[rows], self.lengths[chosen], self.flat)
 
     def vectorized(
         self, vectorizer: DictVectorizer | TemplateVectorizer, *, fit: bool, min_count: int = 1
