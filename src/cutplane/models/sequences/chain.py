@@ -216,9 +216,7 @@ def fill_worst(
                 wrong += 1
         gain = _gain(scores, y, labels, i0, i1)
         if margin > 0.0 and gain + margin * wrong < 0.0:  # by rounding only: y itself is as good
-            for t in range(i0, i1):
-                labels[t] = y[t]
-            gain, wrong = 0.0, 0
+            labels[i0:i1], gain, wrong = y[i0:i1], 0.0, 0
         gains[i], mistakes[i] = gain, wrong
 
 
@@ -481,8 +479,7 @@ def _fill_n_best(
             behind[i, k + 1], counts[i] = losses[0], k + 2
             tree[k + 1] = children[0]
             parent, place, label = tree[k + 1, 0], tree[k + 1, 1], tree[k + 1, 2]
-            for t in range(i0 + place + 1, i1):
-                labels[k + 1, t] = labels[parent, t]
+            labels[k + 1, i0 + place + 1 : i1] = labels[parent, i0 + place + 1 : i1]
             labels[k + 1, i0 + place] = label
             trace_back(best, backward, i0, place, labels[k + 1])
             waiting -= 1

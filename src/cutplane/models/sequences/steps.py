@@ -209,8 +209,7 @@ def insert(
         if place < 0:
             continue
         at = first + place * n
-        for t in range(n):
-            labels[at + t] = found[i0 + t]
+        labels[at : at + n] = found[i0 : i0 + n]
         own, true = labels[at : at + n], labels[first : first + n]
         # The inner products are what the kept labels score with the new features for weights.
         move_labels(data, i0, own, true, 1.0, w)
@@ -357,9 +356,7 @@ def as_chains(risk: Risk) -> ChainRisk | None:
 def multiply(w: ChainWeights, by: float) -> None:
     """Multiply all parameters by a number."""
     for part in (w.coef, w.transitions, w.ends):
-        for i in range(part.shape[0]):
-            for j in range(part.shape[1]):
-                part[i, j] *= by
+        part *= by
 
 
 @njit(cache=True, nogil=True)

@@ -65,9 +65,7 @@ def _squares(frames: Matrix, t: int, table: Gaussians, z: Vector, squares: Vecto
     """Fill in ``|z|^2`` of a frame for each Gaussian with a full covariance."""
     means, scales, lower, _ = table
     n_features, n_gaussians = means.shape
-    for g in range(n_gaussians):
-        squares[g] = 0.0
-    row = 0
+    squares[:], row = 0.0, 0
     for d in range(n_features):
         for g in range(n_gaussians):
             z[g] = frames[t, d] - means[d, g]

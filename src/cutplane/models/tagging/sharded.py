@@ -53,19 +53,14 @@ class Found(NamedTuple):
 
 def look(holding: Holding, vectorizer: Vectorizer, min_count: int) -> Found:
     """Collect what the sequences of all workers have."""
-    labels, names, counts, sums, widths = [], [], [], [], []
+    parts, sums = [], []
     for arrays in holding.shards():
         tokens, own, weights = _read(arrays)
-        counted = np.repeat(weights > 0.0, tokens.lengths)
-        labels.append(np.unique(own[counted]))
+        labels = np.unique(own[np.repeat(weights > 0.0, tokens.lengths)])
+        width = np.array([-1 if tokens.named else tokens.X.shape[1]][: len(own)])
+        parts.append((labels, *_names(tokens, vectorizer), width))
         sums.append((float(weights.sum()), float(weights @ tokens.lengths)))
-        found, number = _names(tokens, vectorizer)
-        names.append(found)
-        counts.append(number)
-        widths.append(np.array([-1 if tokens.named else tokens.X.shape[1]][: len(own)]))
-    parts = zip(labels, names, counts, widths, strict=True)
-    kinds = [np.asarray(label).dtype.kind for label in labels if len(label)]
-    if len(set(kinds)) > 1:
+    if len({labels.dtype.kind for labels, *_ in parts if len(labels)}) > 1:
         raise ValueError("labels must be of one type")
     joined = holding.joined([_alike(*part) for part in parts])
     weight, n_tokens = holding.total(sums)
