@@ -474,6 +474,36 @@ def test_claims_of_small_matrices_of_features_that_are_not_scaled(kernel, scale,
             assert model.certificate_.status == "optimal" or separates
 
 
+@pytest.mark.parametrize(
+    ("scale", "m", "loss"),
+    [*((scale, 150, loss) for scale in (1e4, 1e7) for loss in LOSSES), (1e7, M, "hinge")],
+)
+def test_distances_of_features_that_are_not_scaled(scale, m, loss):
+    """An example is at no distance from itself, however large the squares are that say so."""
+    X, z = data(m, seed=23)
+    X, y = scale * (X + 3.0), np.where(z > 0.2, 1.0, -1.0) if loss in CLASSIFICATION else z
+    kind = cp.KernelClassifier if loss in CLASSIFICATION else cp.KernelRegressor
+    options = {"quantile": 0.8} if loss == "quantile" else {}
+    with quiet():
+        model = kind(loss, gamma=1.0, C=100.0, **options).fit(X, y)
+    assert model.certificate_.status == "optimal"
+    require_true(model.certificate_, objective(model, X, y), tol=1e-3)
+
+
+@pytest.mark.parametrize("form", ["dense", "float32", "CSR"])
+def test_near_examples_far_from_zero(form):
+    X = 1e6 * data(40, seed=24)[0].astype(np.float32)
+    X = np.concatenate([X, X + np.float32(0.5)])
+    given = scipy.sparse.csr_array(X) if form == "CSR" else X
+    given = given if form == "float32" else given.astype(np.float64)
+    exact = X.astype(np.longdouble)
+    squares = ((exact[:, None] - exact) ** 2).sum(axis=2)
+    assert np.abs(Kernel("rbf", 1.0).between(given, given) - np.exp(-squares)).max() < 1e-12
+    base = Kernel("rbf").base().between(given, given)
+    assert np.abs(base - squares).max() < 1e-12 * squares.max()
+    assert (np.abs(base - squares) <= 1e-9 * squares).all()
+
+
 @pytest.mark.parametrize("method", ["kernel-newton", "bmrm"])
 def test_methods_on_a_coarse_matrix_claim_what_predicts(method):
     X, z = data(120, seed=21)

@@ -310,7 +310,7 @@ def test_sorting_has_one_result(keys):
 @given(seed=seeds)
 def test_pair_weights_are_summed(seed):
     y, _, qid, weights, _ = sample(seed, largest=12)
-    judged = Judged(Queries(qid), y, weights)
+    judged = Judged(Queries(qid), y, weights, np.arange(len(y)))
     totals = sum_of_pair_weights(judged.starts, judged.grades, judged.relevance, 1.0)
     expected = [sum(1.0 + v for *_, v in pairs) for pairs in pairs_of(y, qid, "grades")]
     assert totals[totals > 0.0] == pytest.approx(expected)
@@ -319,7 +319,7 @@ def test_pair_weights_are_summed(seed):
 @given(seed=seeds)
 def test_documents_are_in_the_order_they_should_be(seed):
     y, _, qid, weights, _ = sample(seed)
-    judged = Judged(Queries(qid), y, weights)
+    judged = Judged(Queries(qid), y, weights, np.arange(len(y)))
     for number, query in enumerate(np.unique(qid)):
         own = slice(judged.starts[number], judged.starts[number + 1])
         assert set(judged.documents[own]) == set(np.flatnonzero(qid == query))

@@ -116,6 +116,12 @@ def too_few(classes: NDArray[Any]) -> ValueError:
     return ValueError(f"a classifier needs two classes, got {found}")
 
 
+def targets_of(y: NDArray[Any], classes: NDArray[Any]) -> list[Vector]:
+    """Return the targets of each problem: one for two classes, else each against the rest."""
+    positives = classes[1:] if len(classes) == 2 else classes
+    return [np.where(y == positive, 1.0, -1.0) for positive in positives]
+
+
 def has_probabilities(classifier: Any) -> bool:
     """Say whether the loss of a classifier implies probabilities, as `available_if` asks it."""
     if classifier.loss_function().probability(np.zeros(1)) is None:
@@ -621,11 +627,7 @@ class LinearClassifier(ClassifierMixin, ClassScores, Penalized):
         )
 
     def _targets(self, y: NDArray[Any]) -> list[Vector]:
-        """Return the targets of each problem: one for two classes, else each against the rest."""
-        classes = self.classes_
-        if len(classes) == 2:
-            classes = classes[:1] if self._is_turned() else classes[1:]
-        return [np.where(y == positive, 1.0, -1.0) for positive in classes]
+        return targets_of(y, self.classes_[::-1] if self._is_turned() else self.classes_)
 
     def _symptom(self, flat: Sequence[bool], result: Result) -> str | None:
         loss = self.loss_function()

@@ -208,6 +208,19 @@ def score_on(
     return lambda model: float(scorer(model, X, y, **given))
 
 
+def fits_of(fold: Fold, lams: Vector, *, time_limit: float | None, part: str) -> FoldFits:
+    """Fit the models of a fold along a path of lams, and score them."""
+    model, plan = fold.model, fold.plan
+    found = all_along(model, plan.risks, lams, time_limit=time_limit, part=part)
+    scores = np.zeros(len(lams))
+    for i, each in enumerate(zip(found.parameters, found.intercepts, strict=True)):
+        fitted = copy(model)
+        fitted.__dict__.update(plan.model(*each))
+        scores[i] = fold.score(fitted)
+    evaluations = plan.evaluations + found.evaluations
+    return FoldFits(scores, found.certificates, evaluations, found.parameters)
+
+
 def fit_with_best_lam(fit: Callable[..., Any], self: Any, *args: Any, **kwargs: Any) -> None:
     """Find the lam of an estimator, as its parameter ``lam`` says, and fit it with that."""
     asked, limit, begin = self.lam, self.time_limit, clock()
@@ -448,13 +461,7 @@ class ChoosesLam(LinearModel):
             return Fold(model, model._plan(_training_part(examples, train)), *held_out, score)
 
         def fit_fold(_: int, f: int, limit: float | None) -> FoldFits:
-            fold = fold_of(f)
-            own, score = fold.plan, fold.score
-            found = all_along(fold.model, own.risks, lams, time_limit=limit, part=f"fold-{f}")
-            fitted = zip(found.parameters, found.intercepts, strict=True)
-            scores = np.array([score(fold.model._fitted_with(*each)) for each in fitted])
-            evaluations = own.evaluations + found.evaluations
-            return FoldFits(scores, found.certificates, evaluations, found.parameters)
+            return fits_of(fold_of(f), lams, time_limit=limit, part=f"fold-{f}")
 
         if self.certified is None:
             search = cross_validate(

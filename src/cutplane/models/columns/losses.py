@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Matrix, Vector
-from cutplane.compute.blocks import add_up, total
+from cutplane.compute.blocks import add_up
 from cutplane.compute.compiled import njit
 from cutplane.compute.products import product_over, sum_over
 from cutplane.compute.threads import map_arrays
@@ -42,12 +42,12 @@ Relevant = NDArray[np.bool_]
 
 
 @njit(cache=True, nogil=True)
-def quantiles_on_ray(
+def quantiles_along(
     quantiles: Vector, penalty: float, step: float, y: Vector, scores: Matrix, direction: Matrix,
-    weights: Vector,
-) -> tuple[float, float]:  # fmt: skip
-    """Return the weighted sum of pinball losses and crossings, and its derivative by the step."""
-    value = slope = 0.0
+    weights: Vector, out: Matrix | None = None,
+) -> tuple[float, float, float]:  # fmt: skip
+    """Do a block of pinball losses and crossings; see `ColumnLoss`."""
+    value = slope = offset = 0.0
     for i in range(len(y)):
         own_value = own_slope = 0.0
         last = last_speed = 0.0
@@ -56,30 +56,19 @@ def quantiles_on_ray(
             factor = 1.0 - quantiles[k] if z > y[i] else -quantiles[k]
             own_value += factor * (z - y[i])
             own_slope += factor * speed
+            offset -= weights[i] * factor * y[i]
+            if out is not None:
+                out[i, k] = weights[i] * factor
             if k > 0 and last > z:
                 own_value += penalty * (last - z)
                 own_slope += penalty * (last_speed - speed)
+                if out is not None:
+                    out[i, k - 1] += weights[i] * penalty
+                    out[i, k] -= weights[i] * penalty
             last, last_speed = z, speed
         value += weights[i] * own_value
         slope += weights[i] * own_slope
-    return value, slope
-
-
-@njit(cache=True, nogil=True)
-def quantile_slopes(
-    quantiles: Vector, penalty: float, y: Vector, scores: Matrix, weights: Vector, out: Matrix
-) -> float:
-    """Set the derivatives by the scores, weighted, and return the offset of the tangent."""
-    offset = 0.0
-    for i in range(len(y)):
-        for k in range(len(quantiles)):
-            factor = 1.0 - quantiles[k] if scores[i, k] > y[i] else -quantiles[k]
-            out[i, k] = weights[i] * factor
-            offset -= weights[i] * factor * y[i]
-            if k > 0 and scores[i, k - 1] > scores[i, k]:
-                out[i, k - 1] += weights[i] * penalty
-                out[i, k] -= weights[i] * penalty
-    return offset
+    return value, slope, offset
 
 
 @njit(cache=True, nogil=True)
@@ -106,37 +95,28 @@ def _worst_pair(relevant: Any, scores: Any, direction: Any, step: float, i: int)
 
 
 @njit(cache=True, nogil=True)
-def worst_pair_on_ray(
-    step: float, relevant: Relevant, scores: Matrix, direction: Matrix, weights: Vector
-) -> tuple[float, float]:
-    """Return the weighted sum of the worst pairs' losses, and its derivative by the step."""
-    value = slope = 0.0
+def worst_pairs_along(
+    step: float, relevant: Relevant, scores: Matrix, direction: Matrix, weights: Vector,
+    out: Matrix | None = None,
+) -> tuple[float, float, float]:  # fmt: skip
+    """Do a block of worst pairs' losses; see `ColumnLoss`."""
+    value = slope = offset = 0.0
+    if out is not None:
+        out[:] = 0.0
     for i in range(len(weights)):
         low, high, excess = _worst_pair(relevant, scores, direction, step, i)
         if 1.0 + excess > 0.0:
             value += weights[i] * (1.0 + excess)
-            if high >= 0:
-                slope += weights[i] * direction[i, high]
-            if low >= 0:
-                slope -= weights[i] * direction[i, low]
-    return value, slope
-
-
-@njit(cache=True, nogil=True)
-def worst_pair_slopes(relevant: Relevant, scores: Matrix, weights: Vector, out: Matrix) -> float:
-    """Set the derivatives by the scores, weighted, and return the offset of the tangent."""
-    offset = 0.0
-    for i in range(len(weights)):
-        for k in range(scores.shape[1]):
-            out[i, k] = 0.0
-        low, high, excess = _worst_pair(relevant, scores, scores, 0.0, i)
-        if 1.0 + excess > 0.0:
             offset += weights[i]
             if high >= 0:
-                out[i, high] = weights[i]
+                slope += weights[i] * direction[i, high]
+                if out is not None:
+                    out[i, high] = weights[i]
             if low >= 0:
-                out[i, low] = -weights[i]
-    return offset
+                slope -= weights[i] * direction[i, low]
+                if out is not None:
+                    out[i, low] = -weights[i]
+    return value, slope, offset
 
 
 @njit(cache=True, nogil=True)
@@ -156,17 +136,21 @@ def _deal(relevant: Any, i: int, above: Any, below: Any) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def all_pairs_on_ray(
-    step: float, relevant: Relevant, scores: Matrix, direction: Matrix, weights: Vector
-) -> tuple[float, float]:
-    """Return the weighted sum of the mean losses of pairs, and its derivative by the step."""
+def all_pairs_along(
+    step: float, relevant: Relevant, scores: Matrix, direction: Matrix, weights: Vector,
+    out: Matrix | None = None,
+) -> tuple[float, float, float]:  # fmt: skip
+    """Do a block of mean losses of pairs; see `ColumnLoss`."""
     n_labels = scores.shape[1]
     above, below = np.empty(n_labels + 1, np.int64), np.empty(n_labels + 1, np.int64)
     z, speed = np.zeros(n_labels + 1), np.zeros(n_labels + 1)  # of the last label: zero
-    value = slope = 0.0
+    own = np.zeros(n_labels + 1)
+    value = slope = offset = 0.0
     for i in range(len(weights)):
         for k in range(n_labels):
             z[k], speed[k] = scores[i, k] + step * direction[i, k], direction[i, k]
+        if out is not None:
+            own[:] = 0.0
         n_above, n_below = _deal(relevant, i, above, below)
         weight = weights[i] / (n_above * n_below - 1)
         for a in above[:n_above]:
@@ -174,38 +158,19 @@ def all_pairs_on_ray(
                 if a != b and 1.0 + z[b] - z[a] > 0.0:
                     value += weight * (1.0 + z[b] - z[a])
                     slope += weight * (speed[b] - speed[a])
-    return value, slope
-
-
-@njit(cache=True, nogil=True)
-def all_pairs_slopes(relevant: Relevant, scores: Matrix, weights: Vector, out: Matrix) -> float:
-    """Set the derivatives by the scores, weighted, and return the offset of the tangent."""
-    n_labels = scores.shape[1]
-    above, below = np.empty(n_labels + 1, np.int64), np.empty(n_labels + 1, np.int64)
-    z, slope = np.zeros(n_labels + 1), np.zeros(n_labels + 1)
-    offset = 0.0
-    for i in range(len(weights)):
-        for k in range(n_labels):
-            z[k], slope[k] = scores[i, k], 0.0
-        n_above, n_below = _deal(relevant, i, above, below)
-        weight = weights[i] / (n_above * n_below - 1)
-        for a in above[:n_above]:
-            for b in below[:n_below]:
-                if a != b and 1.0 + z[b] - z[a] > 0.0:
-                    slope[b] += weight
-                    slope[a] -= weight
                     offset += weight
-        for k in range(n_labels):
-            out[i, k] = slope[k]
-    return offset
+                    if out is not None:
+                        own[b] += weight
+                        own[a] -= weight
+        if out is not None:
+            out[i] = own[:n_labels]
+    return value, slope, offset
 
 
 Targets = NDArray[Any]
+Along = Callable[..., tuple[float, float, float]]
 
-_PAIRS = {
-    "all": (all_pairs_on_ray, all_pairs_slopes),
-    "worst": (worst_pair_on_ray, worst_pair_slopes),
-}
+_PAIRS: dict[str, Along] = {"all": all_pairs_along, "worst": worst_pairs_along}
 
 
 class _RowLoss(ScoreLoss):
@@ -237,19 +202,24 @@ class _RowLoss(ScoreLoss):
 
 
 class ColumnLoss(_RowLoss):
-    """A maximum of affine functions of a row of scores, found example by example."""
+    """A maximum of affine functions of a row of scores, found example by example.
+
+    A compiled loop does a block of examples on a ray: it returns the weighted sum of losses at a
+    step, the derivative by the step, and the offset of the tangent there. The slopes of that, the
+    derivatives by the scores, weighted, are written to ``out`` if it is given.
+    """
 
     ties_intercepts = True
     in_blocks = True
 
     @abstractmethod
-    def _kernels(self) -> tuple[Callable[..., tuple[float, float]], Callable[..., float]]:
-        """Return what does a block of rows: value and derivative on a ray, and the tangent."""
+    def _along(self) -> Along:
+        """Return the compiled loop."""
 
     def on_ray(self, y: Targets, ray: Ray, weights: Vector, step: float) -> tuple[float, float]:
         """Return the loss on the ray at ``step``, and its derivative by the step."""
-        kernel = partial(self._kernels()[0], step)
-        value, slope = add_up(map_arrays(kernel, y, ray.scores, ray.direction, weights))
+        loop = partial(self._along(), step)
+        value, slope, _ = add_up(map_arrays(loop, y, ray.scores, ray.direction, weights))
         return value, slope
 
     def value(self, y: Targets, scores: Matrix, weights: Vector) -> float:
@@ -262,8 +232,8 @@ class ColumnLoss(_RowLoss):
 
     def tangent(self, y: Targets, scores: Matrix, weights: Vector, at: AtBestOffset) -> Tangent:
         """Return the derivative by each score, weighted, and the offset of the tangent."""
-        slopes = np.empty_like(scores)
-        offset = total(map_arrays(self._kernels()[1], y, scores, weights, slopes))
+        slopes, loop = np.empty_like(scores), partial(self._along(), 0.0)
+        _, _, offset = add_up(map_arrays(loop, y, scores, scores, weights, slopes))
         return Tangent(slopes, float(offset))
 
 
@@ -309,9 +279,8 @@ class NonCrossing(ColumnLoss):
         ]
         return np.maximum.accumulate(offsets)
 
-    def _kernels(self) -> tuple[Callable[..., tuple[float, float]], Callable[..., float]]:
-        constants = (self.quantiles, self.penalty)
-        return partial(quantiles_on_ray, *constants), partial(quantile_slopes, *constants)
+    def _along(self) -> Along:
+        return partial(quantiles_along, self.quantiles, self.penalty)
 
     def __repr__(self) -> str:
         quantiles = ", ".join(f"{quantile:g}" for quantile in self.quantiles)
@@ -349,7 +318,7 @@ class LabelRanking(ColumnLoss):
         """Return 1 for labels that more than half of the examples have, -1 for the others."""
         return np.where(sum_over(weights[:, None] * y) > 0.5, 1.0, -1.0)
 
-    def _kernels(self) -> tuple[Callable[..., tuple[float, float]], Callable[..., float]]:
+    def _along(self) -> Along:
         return _PAIRS[self.pairs]
 
     def __repr__(self) -> str:

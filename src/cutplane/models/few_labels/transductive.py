@@ -47,7 +47,7 @@ from cutplane.core.solver import AnySolver
 from cutplane.core.state import Problem
 from cutplane.data import CenteredScore, Rows
 from cutplane.estimators.callbacks import Attributes
-from cutplane.estimators.classifier import ClassScores, n_rows, require_two_classes
+from cutplane.estimators.classifier import ClassScores, n_rows, require_two_classes, targets_of
 from cutplane.estimators.description import Description, Layout, Targets, lam_of
 from cutplane.estimators.estimator import estimator
 from cutplane.estimators.fit import Examples, Plan, share_of_time, solve
@@ -265,11 +265,10 @@ class TransductiveClassifier(ClassifierMixin, ClassScores, LinearModel):
                 "marks them by unlabeled=..."
             )
         require_two_classes(self.classes_)
-        classes = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
         free = ~known & (weights > 0.0)
         rows = self._rows(examples.X)
         regularizer = L2(lam_of(self.lam, self.C, float(weights[known].sum())))
-        targets = [np.where(labels == positive, 1.0, -1.0) for positive in classes]
+        targets = targets_of(labels, self.classes_)
         supervised = [
             ScoredRisk(
                 rows.part(np.flatnonzero(known)),
@@ -286,7 +285,7 @@ class TransductiveClassifier(ClassifierMixin, ClassScores, LinearModel):
         self._centers, self._machines = None, list[LabeledMachine]()
         if self.gamma == 0.0 or not free.any():
             return plan
-        begins = [self._supervised(plan, k) for k in range(len(classes))]
+        begins = [self._supervised(plan, k) for k in range(len(targets))]
         mean, constants = np.zeros(rows.shape[1]), list[float]()
         weights_of_free = np.where(free, weights, 0.0)
         if self.fit_intercept:
@@ -295,7 +294,7 @@ class TransductiveClassifier(ClassifierMixin, ClassScores, LinearModel):
         parts = []
         for y, found in zip(targets, begins, strict=True):
             machine = LabeledMachine.of(found, rows, y[known], weights[known], weights_of_free)
-            constant = self._mean_score(machine, mean, len(classes)) if self.fit_intercept else 0.0
+            constant = self._mean_score(machine, mean, len(targets)) if self.fit_intercept else 0.0
             scores = CenteredScore(rows, mean, constant)
             self._machines.append(machine)
             constants.append(constant)
@@ -308,7 +307,7 @@ class TransductiveClassifier(ClassifierMixin, ClassScores, LinearModel):
                 ]
             )
         self._centers = mean, np.array(constants)
-        previous = plan.starts or [None] * len(classes)
+        previous = plan.starts or [None] * len(targets)
         plan = replace(
             plan,
             risks=[labeled + self.gamma * unlabeled for labeled, unlabeled in parts],

@@ -18,9 +18,11 @@ from numpy.typing import NDArray
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.estimators.callbacks import Attributes
 from cutplane.estimators.cross_validation import (
+    Fold,
     FoldFits,
     Search,
     cross_validate,
+    fits_of,
     score_on,
     scorer_and_splits,
 )
@@ -28,7 +30,6 @@ from cutplane.estimators.description import look_up, threads_of
 from cutplane.estimators.estimator import estimator
 from cutplane.estimators.fit import Examples, Plan, fit_plan
 from cutplane.estimators.lams import RULES, decreasing, lams_to_try
-from cutplane.estimators.paths import all_along
 from cutplane.models.gram.functions import Kernel, kernel_matrix, transformed
 from cutplane.models.gram.model import (
     KernelClassifier,
@@ -180,19 +181,13 @@ class ChoosesKernel(KernelModel):
         def fit_fold(g: int, f: int, limit: float | None) -> FoldFits:
             train, test = folds[f]
             model, plan = fold_plan(kernels[g], train)
-            part = f"gamma-{g}/fold-{f}"
-            found = all_along(model, plan.risks, lams, time_limit=limit, part=part)
             between = transformed(kernels[g], base, test, train, n_threads=threads_of(self.n_jobs))
-            y, weights = examples.y[used][test], examples.weights[used][test]
-            score = score_on(between, y, weights, scorer, weighted=weighted)
-            scores = np.zeros(len(lams))
-            for i in range(len(lams)):
-                fitted = copy(model)
-                fitted.__dict__.update(plan.model(found.parameters[i], found.intercepts[i]))
-                scores[i] = score(fitted)
+            held_out = between, examples.y[used][test], examples.weights[used][test]
+            fold = Fold(model, plan, *held_out, score_on(*held_out, scorer, weighted=weighted))
+            found = fits_of(fold, lams, time_limit=limit, part=f"gamma-{g}/fold-{f}")
             coefs = np.zeros((len(lams), len(plan.risks), len(base)))
-            coefs[:, :, train] = found.parameters[:, :, : len(train)]
-            return FoldFits(scores, found.certificates, found.evaluations, [*coefs])
+            coefs[:, :, train] = np.array(found.coefs)[:, :, : len(train)]
+            return found._replace(coefs=coefs)
 
         return cross_validate(
             *(fit_fold, lams, self.rule, len(folds)),

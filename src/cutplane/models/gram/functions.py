@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
-from cutplane.compute.arrays import EPS, Matrix, Vector
+from cutplane.compute.arrays import EPS, Matrix, Vector, dense
 from cutplane.compute.pace import deadline
 from cutplane.compute.threads import default_threads, run_blocks
 
@@ -48,6 +48,9 @@ SQUARED_DISTANCE = "squared distance"
 _DENSE_SHARE = 16.0
 # The most columns that dense blocks of sparse rows may have: a block of them takes 64 MB.
 _MOST_COLUMNS = 1 << 14
+# A squared distance is a difference of squares, and is left to their rounding if it is a smaller
+# share of them. That counts where ``gamma`` times the squares is large.
+_NEAR, _LARGE_SQUARES = 1e-3, 4096.0
 # The most entries that the tensors of polynomials may have.
 _MOST_OF_TENSOR = 1 << 14
 
@@ -105,12 +108,7 @@ class Kernel:
             return made.astype(dtype, copy=False)
         if self.name in ("rbf", SQUARED_DISTANCE):
             return self._gaussian(A, B, dtype)
-        products = _products(A, B)
-        if self.name == "polynomial":
-            products *= self.gamma
-            products += self.coef0
-            np.power(products, self.degree, out=products)
-        return products.astype(dtype, copy=False)
+        return self.of_base(_products(A, B)).astype(dtype, copy=False)
 
     def of_pairs(self, A: Any) -> Vector:
         """Return the kernel of each row with itself."""
@@ -126,8 +124,15 @@ class Kernel:
     def _gaussian(self, A: Any, B: Any, dtype: Any) -> NDArray[Any]:
         exponents = _products(A, B)
         exponents *= 2.0 * self.gamma
-        exponents -= self.gamma * _squared_norms(A)[:, None]
-        exponents -= self.gamma * _squared_norms(B)
+        own, others = self.gamma * _squared_norms(A), self.gamma * _squared_norms(B)
+        exponents -= own[:, None]
+        exponents -= others
+        for i in np.flatnonzero(own + others.max(initial=0.0) > _LARGE_SQUARES):
+            squares = own[i] + others
+            near = np.flatnonzero((exponents[i] > -_NEAR * squares) & (squares > _LARGE_SQUARES))
+            if len(near):
+                differences = B[near].astype(np.float64) - A[np.full(len(near), i)]
+                exponents[i, near] = -self.gamma * _squared_norms(differences)
         rounded: NDArray[Any] = exponents.astype(dtype, copy=False)
         np.minimum(rounded, 0.0, out=rounded)
         if self.name == SQUARED_DISTANCE:
@@ -168,13 +173,11 @@ class Kernel:
 
         Of a symmetric tensor's equal entries one is kept, times the root of how many they are.
         """
-        dense = _double(X if isinstance(X, np.ndarray) else X.toarray())
+        rows = _double(dense(X))
         if self.name == "linear":
-            return dense
-        factors = np.column_stack(
-            [np.sqrt(self.gamma) * dense, np.full(len(dense), np.sqrt(self.coef0))]
-        )
-        out = np.empty((len(dense), self.n_tensor_entries(dense.shape[1])))
+            return rows
+        factors = self._factors(rows)
+        out = np.empty((len(rows), self.n_tensor_entries(rows.shape[1])))
         entries = combinations_with_replacement(range(factors.shape[1]), self.degree)
         for k, entry in enumerate(entries):
             equal = factorial(self.degree) // prod(factorial(entry.count(i)) for i in {*entry})
@@ -194,9 +197,7 @@ class Kernel:
             tensor, norms = X.T @ duals, np.sqrt(_squared_norms(X))
         else:
             degree = self.degree
-            dense = _double(X if isinstance(X, np.ndarray) else X.toarray())
-            own = np.full((len(dense), dense.shape[1] + 1), np.sqrt(self.coef0))
-            own[:, :-1] = np.sqrt(self.gamma) * dense
+            own = self._factors(_double(dense(X)))
             powers = [np.ones((len(own), 1))]
             for _ in range((degree + 1) // 2):
                 products = powers[-1][:, :, None] * own[:, None, :]
@@ -208,6 +209,12 @@ class Kernel:
         off = EPS * roundings * float(np.abs(duals) @ norms)
         return float(np.linalg.norm(tensor)), off
 
+    def _factors(self, rows: Matrix) -> Matrix:
+        """Return the vectors ``(sqrt(gamma) x, sqrt(coef0))``."""
+        factors = np.full((len(rows), rows.shape[1] + 1), np.sqrt(self.coef0))
+        factors[:, :-1] = np.sqrt(self.gamma) * rows
+        return factors
+
     @property
     def roundings_of_base(self) -> float:
         """How many roundings of its largest entry are in one that `of_base` returns, at most.
@@ -217,23 +224,30 @@ class Kernel:
         return self.degree + 1.0 if self.name == "polynomial" else 1.0
 
 
-def around_zero(A: Any, B: Any) -> tuple[Any, Any]:
+def between(kernel: Kernel, A: Any, B: Any) -> Matrix:
+    """Return the kernel of each row of ``A`` with each row of ``B``, wherever these lie."""
+    pair = _around_zero(A, B) if kernel.name == "rbf" else (A, B)
+    return np.asarray(kernel.between(*pair))
+
+
+def _around_zero(A: Any, B: Any) -> tuple[Any, Any]:
     """Return dense examples less the mean of ``B``; sparse ones as they are.
 
     Distances are differences of squares: small ones if the data lie around zero.
     """
-    if not (isinstance(A, np.ndarray) and isinstance(B, np.ndarray)):
+    if not isinstance(B, np.ndarray):
         return A, B
     middle = B.mean(axis=0, dtype=np.float64)
     return A - middle, B - middle
 
 
 def _products(A: Any, B: Any) -> Matrix:
-    """Return the inner product of each row of ``A`` with each row of ``B``, in float64."""
-    if isinstance(A, np.ndarray) and isinstance(B, np.ndarray):
+    """Return the inner product of each row of ``A`` with each row of ``B``, in float64.
+
+    Both are dense, or both are sparse.
+    """
+    if isinstance(A, np.ndarray):
         return np.asarray(_double(A) @ _double(B).T)
-    if isinstance(A, np.ndarray) or isinstance(B, np.ndarray):
-        return np.asarray(A @ _double(B).T if isinstance(B, np.ndarray) else (B @ _double(A).T).T)
     columns = A.shape[1]
     in_common = A.nnz / max(A.shape[0], 1) * B.nnz / max(B.shape[0], 1) / max(columns, 1)
     if columns <= _MOST_COLUMNS and columns <= _DENSE_SHARE * max(in_common, 1.0) + 256:
@@ -245,8 +259,7 @@ def _squared_norms(A: Any) -> Vector:
     if isinstance(A, np.ndarray):
         A = _double(A)
         return np.asarray(np.einsum("ij,ij->i", A, A))
-    squared = A.astype(np.float64).power(2)
-    return np.asarray(squared.sum(axis=1), dtype=np.float64).ravel()
+    return np.asarray(A.astype(np.float64).power(2).sum(axis=1)).ravel()
 
 
 def _double(A: NDArray[Any]) -> Matrix:
@@ -377,9 +390,9 @@ def prepared(kernel: Kernel, X: Any, n_bytes: int) -> Any:
     small = 8 * m * n_features <= _SHARE_OF_MATRIX * n_bytes
     if not kernel.proven or not (small or m <= FULL_PRECISION):
         return X
-    dense = np.asarray(X if isinstance(X, np.ndarray) else X.toarray(), dtype=np.float64)
+    rows = _double(dense(X))
     measures_distance = kernel.name in ("rbf", SQUARED_DISTANCE)
-    return around_zero(dense, dense)[0] if measures_distance else dense
+    return _around_zero(rows, rows)[0] if measures_distance else rows
 
 
 def compute(
@@ -397,10 +410,8 @@ def compute(
     blocks = slices if places is None else [places[block] for block in slices]
     require_time = deadline()
 
-    def at(rows: slice | NDArray[np.intp], columns: slice | NDArray[np.intp]) -> tuple[Any, ...]:
-        if isinstance(rows, slice) or isinstance(columns, slice):
-            return rows, columns
-        return np.ix_(rows, columns)
+    def at(first: Any, second: Any) -> tuple[Any, ...]:
+        return (first, second) if places is None else np.ix_(first, second)
 
     def fill(pair: tuple[int, int]) -> None:
         require_time()
@@ -445,10 +456,7 @@ def products_with(
 
     def add(rows: slice) -> None:
         for part in _slices(B.shape[0], _COLUMNS):
-            pair = A[rows], B[part]
-            if kernel.name == "rbf":
-                pair = around_zero(*pair)
-            out[rows] += kernel.between(*pair) @ coef[:, part].T
+            out[rows] += between(kernel, A[rows], B[part]) @ coef[:, part].T
 
     _shared(add, _slices(len(out)), kernel, n_threads)
     return out

@@ -13,10 +13,9 @@ from functools import partial
 from typing import Annotated, Any, NamedTuple, Self
 
 import numpy as np
-import scipy.sparse
 from msgspec import Meta
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, issparse
 from scipy.special import expit
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
@@ -32,6 +31,7 @@ from cutplane.estimators.classifier import (
     one_against_rest,
     predict_log_proba,
     require_two_classes,
+    targets_of,
     with_probabilities,
 )
 from cutplane.estimators.description import (
@@ -172,8 +172,12 @@ class KernelModel(LinearModel):
         return unused
 
     def _examples(self, X: Any, y: Any, sample_weight: Any, **how: Any) -> Examples:
-        sparse = False if self._precomputed or callable(self.kernel) else "csr"
-        return super()._examples(X, y, sample_weight, **{"accept_sparse": sparse, **how})
+        return super()._examples(X, y, sample_weight, **{"accept_sparse": self._sparse, **how})
+
+    @property
+    def _sparse(self) -> Any:
+        """Which sparse matrices it takes, as `validate_data` has it."""
+        return False if self._precomputed or callable(self.kernel) else "csr"
 
     @property
     def _precomputed(self) -> bool:
@@ -196,7 +200,7 @@ class KernelModel(LinearModel):
             return 1.0
         # The variance of all entries, each counted as often as its row's weight says.
         shares, columns = weights / weights.sum(), float(X.shape[1])
-        if scipy.sparse.issparse(X):
+        if issparse(X):
             mean = float((shares @ X).sum()) / columns
             squares = float((shares @ X.astype(np.float64).power(2)).sum()) / columns
             variance = float(squares - mean * mean)
@@ -308,35 +312,27 @@ class KernelModel(LinearModel):
         beta[:, self.support_] = self.dual_coef_
         return [np.concatenate([row[used], np.zeros(len(used))]) for row in beta]
 
-    def _scores(self, X: Any) -> Any:
-        scores = self._products(X)
-        scores += np.atleast_1d(self.intercept_)
-        return scores
-
     def _products(self, X: Any) -> Any:
         """Return the values of the functions without intercepts, one column per problem."""
-        check_is_fitted(self)
-        sparse = False if self._precomputed or callable(self.kernel) else "csr"
-        X = validate_data(self, X, accept_sparse=sparse, dtype=FLOATS, reset=False)
+        X, support, n_threads = *self._with_support(X), threads_of(self.n_jobs)
         if self._precomputed:
-            return ordered_scores(
-                np.ascontiguousarray(X[:, self.support_]),
-                self.dual_coef_,
-                n_threads=threads_of(self.n_jobs),
-            )
+            own = np.ascontiguousarray(X[:, self.support_])
+            return ordered_scores(own, self.dual_coef_, n_threads=n_threads)
+        return products_with(self._kernel(), X, support, self.dual_coef_, n_threads=n_threads)
+
+    def _with_support(self, X: Any) -> tuple[Any, Any]:
+        """Return validated examples, and those of the model: both dense, or both sparse."""
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse=self._sparse, dtype=FLOATS, reset=False)
         support = self.support_vectors_
-        if scipy.sparse.issparse(X) and not scipy.sparse.issparse(support):
-            support = scipy.sparse.csr_array(support)
-        elif scipy.sparse.issparse(support) and not scipy.sparse.issparse(X):
-            X = scipy.sparse.csr_array(X)
-        return products_with(
-            self._kernel(), X, support, self.dual_coef_, n_threads=threads_of(self.n_jobs)
-        )
+        if issparse(X) != issparse(support):
+            X, support = csr_array(X), csr_array(support)
+        return X, support
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = self._precomputed
-        tags.input_tags.sparse = not (self._precomputed or callable(self.kernel))
+        tags.input_tags.sparse = bool(self._sparse)
         return tags
 
 
@@ -460,10 +456,7 @@ class KernelClassifier(ClassifierMixin, ClassScores, KernelModel):
 
     def _mean_probabilities(self, X: Any) -> Matrix:
         """Return the mean probability of each problem's positive class over its posterior."""
-        scores, kernel, support = self._scores(X), self._kernel(), self.support_vectors_
-        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
-        if not isinstance(X, type(support)):
-            X, support = csr_array(X), csr_array(support)
+        scores, kernel, (X, support) = self._scores(X), self._kernel(), self._with_support(X)
         out: Matrix = np.empty(scores.shape)
         for begin in range(0, len(out), _ROWS):
             rows = slice(begin, begin + _ROWS)
@@ -480,10 +473,7 @@ class KernelClassifier(ClassifierMixin, ClassScores, KernelModel):
         require_two_classes(self.classes_)
         if self.class_weight is not None:
             weights = weights * class_weights(self.class_weight, self.classes_, y, weights)
-        # One problem for two classes, else each against the rest.
-        positives = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
-        targets = [np.where(y == positive, 1.0, -1.0) for positive in positives]
-        plan = self._kernel_plan(examples, targets, weights)
+        plan = self._kernel_plan(examples, targets_of(y, self.classes_), weights)
         advice = "try a smaller lam, another gamma, or class_weight='balanced'"
         if isinstance(self.loss_function(), NuHinge):
             advice = "try a larger nu"  # lam only scales the model

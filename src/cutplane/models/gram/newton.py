@@ -43,7 +43,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.special import expit, ndtr
 
-from cutplane.compute.arrays import Matrix, Vector
+from cutplane.compute.arrays import EPS, Matrix, Vector
 from cutplane.compute.products import conjugate_gradients, dot
 from cutplane.core.policies.bmrm import best_step
 from cutplane.core.protocols import Plane
@@ -57,8 +57,6 @@ from cutplane.solvers.bundle import checked_planes
 from cutplane.solvers.needs import CURVATURES, loss_with
 
 SPANS_EXAMPLES = Need("risk", KernelRisk, "functions in the span of the examples, a kernel")
-
-_EPS = float(np.finfo(np.float64).eps)
 
 
 def lower_factor(matrix: Matrix) -> Matrix:
@@ -79,7 +77,7 @@ def lower_factor(matrix: Matrix) -> Matrix:
             except LinAlgError:
                 if not added < largest:  # so much is no rounding
                     raise
-            more = max(10.0 * added, len(matrix) * _EPS * largest)
+            more = max(10.0 * added, len(matrix) * EPS * largest)
             matrix[diagonal] += more - added
             added = more
 

@@ -41,7 +41,7 @@ from cutplane.estimators.description import lam_of, threads_of
 from cutplane.estimators.fit import Plan, share_of_time
 from cutplane.models.gram.functions import (
     Kernel,
-    around_zero,
+    between,
     one_blas_thread,
     products_with,
     ridge_of,
@@ -235,11 +235,7 @@ class TensorRisk(SpannedRisk):
         used = np.flatnonzero(beta[0])
         spanning = self._machine.spanning[used]
         scores = products_with(self._machine.kernel, self._X, spanning, beta[:, used])[:, 0]
-        at = None
-        if self.minimizes_intercept and self.loss.of_shares:
-            assert isinstance(point, ScoredPoint)
-            at = self.loss.at_offset(self.y, scores, self.weights, point.offset)
-        return self.with_scores(point.w, scores, at=at)
+        return self.with_scores(point.w, scores)
 
     def value_error(self, point: Point) -> float:
         """Return by how much rounding may change the value of what predicts, as for a matrix."""
@@ -303,7 +299,7 @@ def landmark_features(
     while len(own) > _FIRST and not affords(1e-10 * len(own) ** 3):
         own = own[::2]
     with one_blas_thread():
-        order, factor = _factor(_between(kernel, X[chosen[own]], X[chosen[own]]))
+        order, factor = _factor(between(kernel, X[chosen[own]], X[chosen[own]]))
         triangle = np.triu(dtrtri(factor)[0]) if factor.any() else factor
     landmarks = X[chosen[own[order]]]
     features = np.empty((m, len(order)))
@@ -344,7 +340,7 @@ def _fill(
             if done:
                 require_time()
             rows = features[begin : begin + _ROWS]
-            kernels = _between(kernel, X[begin : begin + _ROWS], landmarks[part])
+            kernels = between(kernel, X[begin : begin + _ROWS], landmarks[part])
             kernels -= rows[:, :done] @ factor[:done, part]
             np.matmul(kernels, inverse, out=rows[:, part])
 
@@ -364,8 +360,3 @@ def _factor(matrix: Matrix) -> tuple[NDArray[np.intp], Matrix]:
     # What is left of a landmark beside the others is rounding if it is a smaller share.
     factor, order, rank, _ = dpstrf(matrix, tol=1e-10 * largest, lower=0)
     return order[:rank].astype(np.intp) - 1, np.triu(factor[:rank, :rank])
-
-
-def _between(kernel: Kernel, A: Any, B: Any) -> Matrix:
-    pair = around_zero(A, B) if kernel.name == "rbf" else (A, B)
-    return np.asarray(kernel.between(*pair))

@@ -39,52 +39,38 @@ from cutplane.compute.compiled import njit
 from cutplane.compute.pace import OutOfTime
 from cutplane.compute.products import dot
 from cutplane.core.protocols import InexactRisk, Plane, Point, Quadratic
-from cutplane.data.rows import Examples, Rows, ScoreMap
+from cutplane.data.rows import Rows, ScoreMap
 from cutplane.models.gram.rows import ExactRows, KernelRows, KernelSource
 from cutplane.regularizers.l2 import Centered
 from cutplane.risks.scored import Groups, ScoredPoint, ScoredRisk
 
 
 class KernelMap(ScoreMap):
-    """From a function in the span of the examples to its values at some of them.
+    """From a function in the span of the examples to its values at them.
 
     Parameters
     ----------
     rows : Rows
-        The rows of the kernel matrix that belong to these examples.
-    places : ndarray, optional
-        Their numbers among all examples; all of them by default.
+        The rows of the kernel matrix.
     """
 
-    def __init__(self, rows: Rows, places: Any = None) -> None:
-        self.rows, self.places = rows, places
-        self.n_functions = rows.shape[1]
-        self.n_parameters = 2 * rows.shape[1]
+    def __init__(self, rows: Rows) -> None:
+        self.rows, self.n_parameters = rows, 2 * rows.shape[1]
 
     def values(self, beta: Vector) -> Vector:
-        """Return ``K beta``: for all examples, coefficients of zero cost nothing."""
-        return self.rows.pullback(beta) if self.places is None else self.rows.scores(beta)
+        """Return ``K beta``; coefficients of zero cost nothing."""
+        return self.rows.pullback(beta)
 
     def scores(self, w: Vector) -> Vector:
         """Return the values at the examples, computed afresh from the coefficients."""
-        return self.values(w[: self.n_functions])
+        return self.values(_halves(w)[0])
 
     def pullback(self, slopes: Vector) -> Vector:
         """Return the plane of these slopes, without its offset."""
-        images = self.rows.pullback(slopes)
-        if self.places is not None:
-            everywhere = np.zeros(self.n_functions)
-            np.add.at(everywhere, self.places, slopes)
-            slopes = everywhere
-        return 0.5 * np.concatenate([images, slopes])
-
-    def part(self, examples: Examples) -> KernelMap:
-        """Return the map for some examples, of the same functions."""
-        places = np.arange(self.n_functions) if self.places is None else self.places
-        return KernelMap(self.rows.part(examples), places[examples])
+        return 0.5 * np.concatenate([self.values(slopes), slopes])
 
     def __str__(self) -> str:
-        return f"kernel of {self.n_functions} examples"
+        return f"kernel of {self.rows.shape[1]} examples"
 
 
 class KernelNorm(Centered):
@@ -350,10 +336,7 @@ class KernelRisk(SpannedRisk):
             return super().evaluate_again(point)
         self.evaluations += 1
         beta = point.w[: self.n_parameters // 2]
-        at, values = None, self.source.products(beta[None])[0]
-        if self.minimizes_intercept and self.loss.of_shares:
-            at = self.loss.at_offset(self.y, values, self.weights, point.offset)
-        return self.with_coefficients(beta, values, at=at)
+        return self.with_coefficients(beta, self.source.products(beta[None])[0])
 
     def groups(self, n_groups: int) -> Groups:
         """Refuse: the plane of a group is a function as well, so that each would take a pass."""

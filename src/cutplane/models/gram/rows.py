@@ -96,27 +96,26 @@ class KernelSource:
         used = np.flatnonzero(duals)
         return self.kernel.tensor_length(self._rows(used), duals[used])
 
-    def _rows(self, examples: Any) -> Any:
-        """Return some of the examples, or of the rows that were given."""
+    def _rows(self, examples: NDArray[np.intp] | None = None) -> Any:
+        """Return some of the examples, or of the rows that were given; all by default."""
+        if examples is None:
+            return self.X if self.places is None else self.X[self.places]
         return self.X[examples if self.places is None else self.places[examples]]
 
     def matrix(self) -> Matrix:
         """Return the kernel of all pairs."""
-        places = self.places
         if self.kernel.name == "precomputed":
+            places = self.places
             return copied(self.X if places is None else self.X[np.ix_(places, places)])
-        everyone = self.X if places is None else self.X[places]
-        return computed(self.kernel, everyone, np.float64, n_threads=self.n_threads)
+        return computed(self.kernel, self._rows(), np.float64, n_threads=self.n_threads)
 
     def products(self, coef: Matrix) -> Matrix:
         """Return ``coef K``: a row for each row of coefficients."""
         used = np.flatnonzero(coef.any(axis=0))
         own = np.ascontiguousarray(coef[:, used])
         if self.kernel.name != "precomputed":
-            everyone = self.X if self.places is None else self.X[self.places]
-            found = products_with(
-                self.kernel, everyone, self._rows(used), own, n_threads=self.n_threads
-            )
+            pair = self._rows(), self._rows(used)
+            found = products_with(self.kernel, *pair, own, n_threads=self.n_threads)
             return np.ascontiguousarray(found.T)
         out = np.empty((len(coef), self.n_examples))
         columns = used if self.places is None else self.places[used]
@@ -126,7 +125,19 @@ class KernelSource:
         return out
 
 
-class ExactRows(Rows):
+class SymmetricRows(Rows):
+    """The rows of a kernel matrix."""
+
+    def scores(self, w: Vector) -> Vector:
+        """Return ``K w``."""
+        return self.pullback(w)
+
+    def part(self, examples: Examples) -> Rows:
+        """Refuse: a function is one of all examples, and so is a plane."""
+        raise NotImplementedError("rows of a kernel matrix have no parts")
+
+
+class ExactRows(SymmetricRows):
     """The rows of a kernel matrix that is not kept: products with it are computed by blocks.
 
     A product costs the coefficients in which a vector is no multiple of the last ones.
@@ -147,10 +158,6 @@ class ExactRows(Rows):
         """Compute the products of several vectors at once, to have them when they are asked for."""
         self._known = [*zip(vectors.copy(), self.source.products(vectors), strict=True)]
 
-    def scores(self, w: Vector) -> Vector:
-        """Return ``K w``."""
-        return self.pullback(w)
-
     def pullback(self, slopes: Vector) -> Vector:
         """Return ``K slopes``; slopes that are zero cost nothing."""
         change, image = slopes, np.zeros_like(slopes)
@@ -166,10 +173,6 @@ class ExactRows(Rows):
         self._known = [*self._known[-_KNOWN:], (slopes.copy(), image)]
         return image.copy()
 
-    def part(self, examples: Examples) -> Rows:
-        """Return the rows of some examples: there are none by themselves."""
-        raise NotImplementedError("rows that are computed by blocks have no parts")
-
 
 # From this share of the rows on all are computed: as a symmetric matrix they take half the time.
 _MOST_ON_DEMAND = 0.3
@@ -177,7 +180,7 @@ _MOST_ON_DEMAND = 0.3
 _COPIED = 512
 
 
-class KernelRows(Rows):
+class KernelRows(SymmetricRows):
     """The kernel matrix of some examples, symmetric; in float32 raised on its diagonal.
 
     Parameters
@@ -235,16 +238,17 @@ class KernelRows(Rows):
     ) -> None:
         m, dtype = X.shape[0], precision_of(kernel, X, most_added)
         self._source: tuple[Kernel, Any] | None = None
-        rounded = dtype == np.float32
         self.source: KernelSource | None = KernelSource(kernel, X, n_threads=n_threads)
-        if (later or (on_demand and rounded)) and kernel.proven and m > FULL_PRECISION:
-            self._on_demand = _MOST_ON_DEMAND if on_demand and rounded else 0.0
+        by_rows = on_demand and dtype == np.float32
+        if (later or by_rows) and kernel.proven and m > FULL_PRECISION:
+            self._on_demand = _MOST_ON_DEMAND if by_rows else 0.0
             stored = np.empty((m, m), dtype=dtype)
             self._source = kernel, prepared(kernel, X, stored.nbytes)
-            self._take(stored, kernel.of_pairs(X), 1.0, n_threads)
+            diagonal = kernel.of_pairs(X)
         else:
             stored = kernel_matrix(kernel, X, dtype, n_threads=n_threads)
-            self._take(stored, stored.diagonal(), 1.0, n_threads)
+            diagonal = stored.diagonal()
+        self._take(stored, diagonal, 1.0, n_threads)
 
     @classmethod
     def of_matrix(
@@ -329,15 +333,7 @@ class KernelRows(Rows):
         """Return the matrix: what it was made of is not compared."""
         return self.matrix
 
-    def scores(self, w: Vector) -> Vector:
-        """Return ``K w``."""
-        return self.pullback(w)
-
     def pullback(self, slopes: Vector) -> Vector:
         """Return ``K slopes``; rows of slopes that are zero are not read."""
         self.require(np.flatnonzero(slopes))
         return self._products.pullback(slopes)
-
-    def part(self, examples: Examples) -> Rows:
-        """Return the rows of some examples."""
-        return as_rows(self.matrix[examples], n_threads=self.n_threads)

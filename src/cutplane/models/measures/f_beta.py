@@ -525,6 +525,7 @@ class FBeta(CountingMeasure):
     """
 
     shown = ("beta",)
+    finds_offsets = True
 
     def __init__(self, beta: float = 1.0) -> None:
         self.beta = positive("beta", beta)
@@ -578,12 +579,6 @@ class FBeta(CountingMeasure):
         share = down / (down + up) if down + up > 0 else 0.0
         balance = [(1.0 - share, falling), (share, rising)]
         return AtBestOffset(least.offset, least.value, balance)
-
-    def at_best_offset(
-        self, y: Vector, scores: Vector, weights: Vector, guess: float | None
-    ) -> AtBestOffset:
-        """Minimize the loss over a constant added to all scores; the search needs no guess."""
-        return self.minimize_offset(y, scores, weights)
 
     def slopes_at(self, y: Vector, scores: Vector, weights: Vector, at: AtBestOffset) -> Vector:
         """Return the slopes of the tangent alone."""

@@ -115,17 +115,11 @@ class Judged:
     """
 
     def __init__(
-        self,
-        queries: Queries,
-        y: Vector,
-        weights: Vector,
-        rows: NDArray[np.int64] | None = None,
+        self, queries: Queries, y: Vector, weights: Vector, rows: NDArray[np.int64]
     ) -> None:
         if len(y) != len(queries.numbers):
             raise ValueError(f"{len(y)} targets, but queries of {len(queries.numbers)} documents")
-        self.documents = np.lexsort(
-            (-y, queries.numbers) if rows is None else (rows, -y, queries.numbers)
-        )
+        self.documents = np.lexsort((rows, -y, queries.numbers))
         self.starts, self.positions = queries.starts, queries.positions
         self.relevance = y[self.documents]
         # Grades are counted from the end, where the least relevant document of a query stands.
