@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from cutplane.losses import FBeta
 from cutplane.losses.loss import Ray
 from cutplane.models.measures.f_beta import MarginSearch
+from cutplane.models.measures.measures import Sides
 
 
 @st.composite
@@ -31,10 +32,10 @@ def _few_bins(request, monkeypatch):
 
 def both(sample):
     """Return the search with bins, and that without."""
-    plain = MarginSearch.of(*sample)
+    plain = MarginSearch(Sides.of(*sample))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(MarginSearch, "few", 1)
-        return MarginSearch.of(*sample), plain
+        return MarginSearch(Sides.of(*sample)), plain
 
 
 @given(sample=samples(), beta2=st.sampled_from([0.01, 0.5, 1.0, 9.0]))
@@ -95,10 +96,10 @@ def test_many_examples_need_few_sorted():
     weights = np.full(len(y), 1.0 / len(y))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(MarginSearch, "n_bins", 2048)
-        search = MarginSearch.of(y, scores, weights)
+        search = MarginSearch(Sides.of(y, scores, weights))
         least = search.minimize(1.0)
     assert sum(len(margins) for _, _, margins in search._inside) < 2000
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(MarginSearch, "few", 10**6)
-        expected = MarginSearch.of(y, scores, weights).minimize(1.0)
+        expected = MarginSearch(Sides.of(y, scores, weights)).minimize(1.0)
     assert least.value == pytest.approx(expected.value, abs=1e-12)

@@ -83,6 +83,7 @@ def _sections(doc: str) -> dict[str, str]:
 
 Positive = Annotated[float, Meta(gt=0.0, le=sys.float_info.max)]
 NotNegative = Annotated[float, Meta(ge=0.0, le=sys.float_info.max)]
+Count = Annotated[int, Meta(ge=1, le=2**63 - 1)]
 
 STRENGTH: dict[str, tuple[Any, Any]] = {"lam_": (Positive | None, None)}
 """What model files keep of all estimators but taggers; the first files did without."""

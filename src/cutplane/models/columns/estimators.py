@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import field, replace
-from typing import Annotated, Any, Self
+from typing import Any, Self
 
 import numpy as np
-from msgspec import Meta
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
@@ -18,6 +17,7 @@ from cutplane.estimators.callbacks import Attributes
 from cutplane.estimators.classifier import Joint, joint_loss, n_rows, require_two_classes
 from cutplane.estimators.description import (
     STRENGTH,
+    Count,
     Description,
     Layout,
     Measures,
@@ -42,8 +42,6 @@ from cutplane.losses import (
 from cutplane.metrics.measures import d2_of_quantiles
 from cutplane.risks import ScoredRisk
 from cutplane.risks.scored import ScoredPoint
-
-_Count = Annotated[int, Meta(ge=1, le=2**63 - 1)]
 
 
 @estimator
@@ -85,7 +83,7 @@ class VectorRegressor(RegressorMixin, LinearModel):
     description = Description(
         targets=Targets.VECTORS,
         losses=VECTORS,
-        saved=STRENGTH | {"n_outputs_": (_Count, 1), "vector_": (bool, True)},
+        saved=STRENGTH | {"n_outputs_": (Count, 1), "vector_": (bool, True)},
     )
 
     loss: str = field(default="euclidean", kw_only=False)

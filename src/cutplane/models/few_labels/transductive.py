@@ -49,7 +49,7 @@ from cutplane.data import CenteredScore, Rows
 from cutplane.estimators.callbacks import Attributes
 from cutplane.estimators.classifier import ClassScores, n_rows, require_two_classes, targets_of
 from cutplane.estimators.description import Description, Layout, Targets, lam_of
-from cutplane.estimators.estimator import estimator
+from cutplane.estimators.estimator import estimator, of_problems
 from cutplane.estimators.fit import Examples, Plan, share_of_time, solve
 from cutplane.estimators.linear import LinearModel, flat_symptom
 from cutplane.losses import UNLABELED, Hinge, Loss
@@ -349,9 +349,7 @@ class TransductiveClassifier(ClassifierMixin, ClassScores, LinearModel):
         self.contradicted_ = np.zeros(len(self.coef_), dtype=np.bool_)
         if not machines:
             return
-        scores = self._scores(X)
-        found: Any = self.certificate_  # type: ignore[has-type]
-        certificates = found if isinstance(found, list) else [found]
+        scores, certificates = self._scores(X), of_problems(self, "certificate_")
         for k, machine in enumerate(machines):
             if machine.is_contradicted_by(scores[:, k]):
                 self.contradicted_[k] = True

@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Annotated, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
-from msgspec import Meta
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 from scipy.special import expit
@@ -36,6 +35,7 @@ from cutplane.estimators.classifier import (
 )
 from cutplane.estimators.description import (
     STRENGTH,
+    Count,
     Description,
     Layout,
     Positive,
@@ -70,12 +70,11 @@ from cutplane.solvers.registry import KERNEL_METHODS
 # 1e4, with the kernel "linear", 5e-5 where the least is 0.82.
 _COARSE = 0.03
 
-_Count = Annotated[int, Meta(ge=1, le=2**63 - 1)]
 SAVED: dict[str, tuple[Any, Any]] = {
     **STRENGTH,
     "gamma_": (Positive | None, None),
-    "n_examples_": (_Count | None, None),
-    "n_features_in_": (_Count | None, None),
+    "n_examples_": (Count | None, None),
+    "n_features_in_": (Count | None, None),
 }
 """What model files keep of kernel machines besides arrays."""
 

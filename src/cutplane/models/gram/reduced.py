@@ -302,13 +302,31 @@ def landmark_features(
         order, factor = _factor(between(kernel, X[chosen[own]], X[chosen[own]]))
         triangle = np.triu(dtrtri(factor)[0]) if factor.any() else factor
     landmarks = X[chosen[own[order]]]
-    features = np.empty((m, len(order)))
+    features, starts = np.empty((m, len(order))), range(0, m, _ROWS)
     done, size = 0, _FIRST
-    wanted = default_threads() if n_threads is None else n_threads
+    n_threads = 1 if kernel.function is not None else n_threads or default_threads()
+
+    def fill(part: slice) -> None:
+        """Write some more features of all examples; the first ones whatever the time."""
+        require_time = deadline()
+        inverse = np.triu(dtrtri(factor[part, part])[0]) if factor.any() else factor
+
+        def run(first: int, last: int) -> None:
+            for begin in starts[first:last]:
+                if part.start:
+                    require_time()
+                rows = features[begin : begin + _ROWS]
+                kernels = between(kernel, X[begin : begin + _ROWS], landmarks[part])
+                kernels -= rows[:, : part.start] @ factor[: part.start, part]
+                np.matmul(kernels, inverse, out=rows[:, part])
+
+        with one_blas_thread():
+            run_blocks(run, len(starts), n_threads=n_threads)
+
     while done < len(order):
         part = slice(done, min(done + size, len(order)))
         try:
-            _fill(kernel, X, landmarks, factor, features, part, wanted)
+            fill(part)
         except OutOfTime:
             features = np.ascontiguousarray(features[:, :done])
             break
@@ -319,33 +337,6 @@ def landmark_features(
     trace = float(kernel.of_pairs(X).sum())
     lost = 1.0 - there / trace if trace > 0.0 else 0.0
     return LandmarkFeatures(features, back, max(lost, 0.0))
-
-
-def _fill(
-    kernel: Kernel,
-    X: Any,
-    landmarks: Any,
-    factor: Matrix,
-    features: Matrix,
-    part: slice,
-    n_threads: int,
-) -> None:
-    """Write some more features of all examples; the first ones whatever the time."""
-    starts, done = range(0, len(features), _ROWS), part.start
-    require_time = deadline()
-    inverse = np.triu(dtrtri(factor[part, part])[0]) if factor.any() else factor
-
-    def run(first: int, last: int) -> None:
-        for begin in starts[first:last]:
-            if done:
-                require_time()
-            rows = features[begin : begin + _ROWS]
-            kernels = between(kernel, X[begin : begin + _ROWS], landmarks[part])
-            kernels -= rows[:, :done] @ factor[:done, part]
-            np.matmul(kernels, inverse, out=rows[:, part])
-
-    with one_blas_thread():
-        run_blocks(run, len(starts), n_threads=1 if kernel.function is not None else n_threads)
 
 
 def _factor(matrix: Matrix) -> tuple[NDArray[np.intp], Matrix]:

@@ -414,11 +414,6 @@ class MarginSearch:
             sides.sort()
             self._inside = [(0, 0.0, margins) for margins in sides]
 
-    @classmethod
-    def of(cls, y: Vector, scores: Vector, weights: Vector) -> MarginSearch:
-        """Begin to search a sample."""
-        return cls(Sides.of(y, scores, weights))
-
     def worst(self, beta2: float) -> tuple[float, int, int]:
         """Return the loss, and how many positives are missed and negatives flagged at it."""
         if self._parts:
@@ -568,7 +563,7 @@ class FBeta(CountingMeasure):
 
     def minimize_offset(self, y: Vector, scores: Vector, weights: Vector) -> AtBestOffset:
         """Minimize the loss over a constant added to all scores."""
-        search = MarginSearch.of(y, scores, weights)
+        search = MarginSearch(Sides.of(y, scores, weights))
         least = search.minimize(self._beta2)
         falling, rising = (
             Labeling(Flips(*one), search.limits(*one)) for one in (least.left, least.right)
@@ -606,7 +601,7 @@ class FBeta(CountingMeasure):
         return (flagged + self._beta2 * missed) / size if size > 0.0 else 0.0
 
     def _worst(self, y: Vector, scores: Vector, weights: Vector) -> tuple[float, Labeling]:
-        search = MarginSearch.of(y, scores, weights)
+        search = MarginSearch(Sides.of(y, scores, weights))
         value, *flips = search.worst(self._beta2)
         return value, Labeling(Flips(*flips), search.limits(*flips))
 
