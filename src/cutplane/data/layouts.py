@@ -34,6 +34,7 @@ from cutplane.compute.blocks import added, bounds_here, count_blocks, rows_in_al
 from cutplane.compute.compiled import REORDER, njit
 from cutplane.compute.threads import default_threads
 from cutplane.data.rows import (
+    ROWS_OF_A_SUM,
     Bounds,
     Entries,
     Examples,
@@ -41,7 +42,6 @@ from cutplane.data.rows import (
     Kernels,
     Rows,
     StoredRows,
-    most_dense_sums,
     most_sparse_sums,
     read_only,
 )
@@ -382,7 +382,7 @@ class DenseRows(StoredRows):
             self.X.T if by_columns else self.X,
             X.shape,
             n_rows * n_features,
-            most_sums=long_pieces if by_columns else most_dense_sums(n_rows),
+            most_sums=long_pieces if by_columns else n_rows // ROWS_OF_A_SUM,
             gram_work=n_features * n_features // 8,
             n_threads=n_threads,
         )

@@ -56,9 +56,8 @@ _MOST_BLOCKS = 64
 _FEW = 8
 
 
-def most_dense_sums(n_rows: int) -> int:
-    """Return the most blocks of dense rows, for each of which there are ``d`` sums."""
-    return n_rows // 16  # the sums cost as much as a row
+# Dense rows that a block has at least: its sums, one for each feature, cost as much as a row.
+ROWS_OF_A_SUM = 16
 
 
 def most_sparse_sums(n_entries: int, n_features: int) -> int:
@@ -86,7 +85,7 @@ def most_shards(n_rows: int, n_features: int, n_entries: int | None, n_classes: 
         How many scores an example has.
     """
     if n_entries is None:
-        n_entries, most = n_rows * n_features, most_dense_sums(n_rows)
+        n_entries, most = n_rows * n_features, n_rows // ROWS_OF_A_SUM
     else:
         most = most_sparse_sums(n_entries, n_features)
     blocks = [vector_blocks(n_rows), count_blocks(n_entries, most=most)]
