@@ -492,7 +492,8 @@ class LinearClassifier(ClassifierMixin, ClassScores, Penalized):
         if isinstance(self.class_weight, dict):
             given = [self.class_weight.get(label, 1.0) for label in self.classes_.tolist()]
             weights = weights * np.asarray(given)[np.searchsorted(self.classes_, y)]
-        return learn(self, X, self._targets(y), weights, window)
+        order = self.classes_[::-1] if self._is_turned() else self.classes_
+        return learn(self, X, targets_of(y, order), weights, window)
 
     @with_probabilities
     @by_parts
@@ -605,7 +606,7 @@ class LinearClassifier(ClassifierMixin, ClassScores, Penalized):
         told: ScoreLoss = loss
         targets: Sequence[NDArray[Any]]
         if joint is None:
-            targets = self._targets(y)
+            targets = targets_of(y, classes[::-1] if self._is_turned() else classes)
         else:
             features, told = AllPairs(features, len(classes)), self._loss_of_all(joint)
             # Examples of other classes have no weight: any number will do for them.
@@ -625,9 +626,6 @@ class LinearClassifier(ClassifierMixin, ClassScores, Penalized):
             symptom=self._symptom,
             advice=advice,
         )
-
-    def _targets(self, y: NDArray[Any]) -> list[Vector]:
-        return targets_of(y, self.classes_[::-1] if self._is_turned() else self.classes_)
 
     def _symptom(self, flat: Sequence[bool], result: Result) -> str | None:
         loss = self.loss_function()
