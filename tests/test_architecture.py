@@ -42,7 +42,7 @@ ALLOWED = {
 FAMILIES = {f"models.{file.parent.name}" for file in (PACKAGE / "models").glob("*/__init__.py")}
 WINGS = dict.fromkeys(FAMILIES, frozenset()) | {
     "cluster": {"models.ranking", "models.sequences"},
-    "lam_proof": {"models.gram"},
+    "lam_proof": frozenset(),
     "models.graphs": {"models.structured"},
     "models.ranking": {"cluster"},
     "models.rna": {"models.structured"},

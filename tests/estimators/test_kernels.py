@@ -12,8 +12,9 @@ from sklearn.svm import SVC, SVR
 from sklearn.utils.estimator_checks import check_estimator
 
 import cutplane as cp
+from cutplane.compute.threads import one_blas_thread
 from cutplane.models.gram import reduced as landmarks
-from cutplane.models.gram.functions import IndefiniteKernel, Kernel, one_blas_thread
+from cutplane.models.gram.functions import IndefiniteKernel, Kernel
 from cutplane.models.gram.risk import KernelRisk
 from cutplane.models.gram.rows import KernelRows
 from cutplane.regularizers import KernelNorm

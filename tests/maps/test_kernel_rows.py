@@ -7,8 +7,9 @@ from sklearn.datasets import make_moons
 from sklearn.svm import SVC, SVR
 
 import cutplane as cp
+from cutplane.compute.threads import one_blas_thread
 from cutplane.models.gram import rows as kernel_rows
-from cutplane.models.gram.functions import Kernel, one_blas_thread
+from cutplane.models.gram.functions import Kernel
 from cutplane.models.gram.rows import KernelRows
 
 M = 2100  # just above what is kept in float64

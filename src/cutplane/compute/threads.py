@@ -19,6 +19,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cache
 from itertools import pairwise, starmap
 from queue import SimpleQueue
 from threading import Event, Lock, Thread
@@ -63,6 +64,18 @@ def default_threads() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+@cache
+def _libraries() -> Any:
+    from threadpoolctl import ThreadpoolController  # few fits ask for it
+
+    return ThreadpoolController()
+
+
+def one_blas_thread() -> Any:
+    """Return a context in which BLAS uses the calling thread alone: threads are shared here."""
+    return _libraries().limit(limits=1, user_api="blas")
 
 
 @contextmanager

@@ -56,12 +56,12 @@ from scipy.linalg import lapack, solve_triangular
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.compiled import njit
 from cutplane.compute.products import dot, product_over, sum_and_size_over, sum_over
+from cutplane.compute.threads import one_blas_thread
 from cutplane.core.protocols import Plane
 from cutplane.core.state import Problem
 from cutplane.data import Rows
 from cutplane.data.rows import Entries
 from cutplane.lam_proof.path import ROUNDING, KinkPath, kinks_of
-from cutplane.models.gram.functions import one_blas_thread
 from cutplane.risks.scored import ScoredPoint, ScoredRisk
 
 # From powers to Bernstein's polynomials of degree four.

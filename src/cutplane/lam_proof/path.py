@@ -40,11 +40,11 @@ from numpy.typing import NDArray
 
 from cutplane.compute.arrays import EPS, Matrix, Vector
 from cutplane.compute.compiled import clock
+from cutplane.compute.threads import one_blas_thread
 from cutplane.data import Rows
 from cutplane.lam_proof import equations as kernels
 from cutplane.lam_proof.equations import Equations, Line, Near
 from cutplane.losses.piecewise import PiecewiseLoss
-from cutplane.models.gram.functions import one_blas_thread
 from cutplane.risks.scored import ScoredRisk
 
 ROUNDING = 64 * EPS

@@ -23,18 +23,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from itertools import combinations_with_replacement
 from math import comb, factorial, prod
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import ThreadpoolController
 
 from cutplane.compute.arrays import EPS, Matrix, Vector, dense
 from cutplane.compute.pace import deadline
-from cutplane.compute.threads import default_threads, run_blocks
+from cutplane.compute.threads import default_threads, one_blas_thread, run_blocks
 
 KERNELS = ("rbf", "polynomial", "linear", "precomputed")
 """Kernels by name."""
@@ -286,16 +284,6 @@ _INDEFINITE = 1e-6
 
 # A dense copy of the examples, around zero, may take this share of the matrix.
 _SHARE_OF_MATRIX = 0.15
-
-
-@cache
-def _controller() -> ThreadpoolController:
-    return ThreadpoolController()
-
-
-def one_blas_thread() -> Any:
-    """Return a context in which BLAS uses the calling thread alone: threads are shared here."""
-    return _controller().limit(limits=1, user_api="blas")
 
 
 class IndefiniteKernel(ValueError):

@@ -45,11 +45,11 @@ from scipy.special import expit, ndtr
 
 from cutplane.compute.arrays import EPS, Matrix, Vector
 from cutplane.compute.products import conjugate_gradients, dot
+from cutplane.compute.threads import one_blas_thread
 from cutplane.core.policies.bmrm import best_step
 from cutplane.core.protocols import Plane
 from cutplane.core.solver import Need, Solver, Step
 from cutplane.core.state import Run
-from cutplane.models.gram.functions import one_blas_thread
 from cutplane.models.gram.risk import KernelRisk
 from cutplane.risks.scored import ScoredPoint
 from cutplane.solvers.ascent import balanced

@@ -33,7 +33,7 @@ from scipy.linalg.lapack import dpstrf, dtrtri
 from cutplane.compute import pace
 from cutplane.compute.arrays import EPS, Matrix, Vector
 from cutplane.compute.pace import OutOfTime, affords, deadline
-from cutplane.compute.threads import default_threads, run_blocks
+from cutplane.compute.threads import default_threads, one_blas_thread, run_blocks
 from cutplane.core.protocols import Point
 from cutplane.data import as_rows
 from cutplane.estimators.callbacks import Attributes
@@ -42,7 +42,6 @@ from cutplane.estimators.fit import Plan, share_of_time
 from cutplane.models.gram.functions import (
     Kernel,
     between,
-    one_blas_thread,
     products_with,
     ridge_of,
 )
