@@ -260,17 +260,12 @@ def epoch(
             fetch(shares, coming * n_classes)
             fetch(y, coming)
             fetch(stiffness, coming)
-            if dense:
-                fetch(values, coming * n_features)
-            else:
-                begin = np.uint64(starts[coming])
-                fetch(indices, begin)
-                fetch(values, begin)
-                fetch(values, begin + np.uint64(8))
-        if dense:
-            first, last = np.uint64(i * n_features), np.uint64((i + 1) * n_features)
-        else:
-            first, last = np.uint64(starts[i]), np.uint64(starts[i + 1])
+            begin = np.uint64(coming * n_features) if dense else np.uint64(starts[coming])
+            fetch(indices, begin)
+            fetch(values, begin)
+            fetch(values, begin + np.uint64(8))
+        first = np.uint64(i * n_features) if dense else np.uint64(starts[i])
+        last = first + np.uint64(n_features) if dense else np.uint64(starts[i + 1])
         _fill_scores(values, indices, first, last, dense, W, offsets, z)
         q, weight = stiffness[i], weights[i]
         margin = margins[y[i] if len(margins) > 1 else 0]
