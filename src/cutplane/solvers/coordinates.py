@@ -52,7 +52,6 @@ from cutplane.data.layouts import CompressedRows, DenseRows
 from cutplane.losses import Loss
 from cutplane.losses.loss import AtBestOffset
 from cutplane.regularizers.l2 import Coordinates
-from cutplane.risks import ScoredRisk
 from cutplane.risks.scored import ScoredPoint
 from cutplane.solvers.needs import (
     BY_COORDINATE,
@@ -450,6 +449,11 @@ def columns_of(rows: Rows, chosen: Numbers) -> tuple[Columns, Numbers]:
     return (columns.data, columns.indices, columns.indptr), np.arange(len(chosen))
 
 
+def coordinates_of(problem: Problem) -> Coordinates:
+    """Return the numbers of a regularizer that is a sum over coordinates."""
+    return BY_COORDINATE.of(problem).by_coordinate(problem.risk.n_parameters)
+
+
 def penalty_of(form: Coordinates, chosen: Numbers | None = None) -> Penalty:
     """Return a regularizer's numbers, for some coordinates, as compiled loops take them."""
     squares = np.column_stack([form.l2, form.l2 * form.center, form.lower, form.upper])
@@ -530,10 +534,8 @@ class CoordinateDescent(RoundedSteps[DescentState]):
     wrong, right = 0.1, 0.5
 
     def __init__(self, problem: Problem) -> None:
-        self._problem = problem
-        self._risk: ScoredRisk = problem.risk  # type: ignore[assignment]
-        n = self._risk.n_parameters
-        self._form: Coordinates = problem.regularizer.by_coordinate(n)  # type: ignore[attr-defined]
+        self._problem, self._risk = problem, ONE_SCORE.of(problem)
+        self._form = coordinates_of(problem)
 
     def begun(self, point: ScoredPoint) -> DescentState:
         """Return the state at a point."""

@@ -14,21 +14,18 @@ from cutplane.regularizers.l2 import L2, SumOverCoordinates
 from cutplane.risks.composite import InferenceRisk, SampleRisk, SumOfExamples
 from cutplane.risks.scored import ScoredRisk
 
-Scored = Need[ScoredRisk]
-Sampled = Need[SampleRisk]
 
-
-def scored(what: str, when: Callable[[ScoredRisk], bool]) -> Scored:
+def scored(what: str, when: Callable[[ScoredRisk], bool]) -> Need[ScoredRisk]:
     """Return the need of a risk of scores whose examples are here."""
     return Need("risk", ScoredRisk, what, when)
 
 
-def sampled(what: str, when: Callable[[SampleRisk], bool]) -> Sampled:
+def sampled(what: str, when: Callable[[SampleRisk], bool]) -> Need[SampleRisk]:
     """Return the need of a risk of scores, wherever its examples are."""
     return Need("risk", SampleRisk, what, when)
 
 
-def loss_with(what: str, when: Callable[[Loss], bool]) -> Sampled:
+def loss_with(what: str, when: Callable[[Loss], bool]) -> Need[SampleRisk]:
     """Return the need of a risk whose loss, of one score for each example, has something."""
     return sampled(what, lambda risk: isinstance(risk.loss, Loss) and when(risk.loss))
 

@@ -60,6 +60,7 @@ from cutplane.risks.scored import ScoredPoint, ScoredRisk
 from cutplane.solvers.bundle import checked_planes
 from cutplane.solvers.coordinates import (
     ROUNDING,
+    coordinates_of,
     low_rank_descent,
     penalty_of,
     products_with_rows,
@@ -481,11 +482,6 @@ class SparseQuasiNewton(Solver[SparseSteps]):
             )
             said = max(said, problem.below(plane), key=lambda candidate: candidate.lower)
         return said
-
-
-def coordinates_of(problem: Problem) -> Coordinates:
-    """Return the numbers of a regularizer that is a sum over coordinates."""
-    return BY_COORDINATE.of(problem).by_coordinate(problem.risk.n_parameters)
 
 
 def minimum_of_model(own: SparseSteps, w: Vector, slope: Vector, form: Coordinates) -> Vector:

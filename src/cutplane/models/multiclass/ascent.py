@@ -386,7 +386,7 @@ class ClassAscent:
     """
 
     def __init__(self, problem: Problem) -> None:
-        self._risk: ScoredRisk = problem.risk  # type: ignore[assignment]
+        self._risk = ROWS_IN_MEMORY.of(problem)
         self._lam = problem.norm.lam
         (self._n_classes,) = self._risk.map.score_shape
         self._soft: bool = self._risk.loss.smooth

@@ -60,7 +60,7 @@ from cutplane.models.multiclass.offsets import (
 from cutplane.risks import ScoredRisk
 from cutplane.risks.scored import ScoredPoint
 from cutplane.solvers.ascent import DualSolver, bundle_step
-from cutplane.solvers.needs import ALL_CLASSES, PLAIN_L2, SECOND_DERIVATIVES
+from cutplane.solvers.needs import ALL_CLASSES, PLAIN_L2, ROWS_IN_MEMORY, SECOND_DERIVATIVES
 from cutplane.solvers.newton import ROUNDING, RoundedSteps, Rounding
 
 _REORDER = {"reassoc", "contract", "nsz"}
@@ -463,8 +463,7 @@ class ClassNewton(RoundedSteps[ClassNewtonState]):
     rounding: ClassVar[Rounding] = ROUNDING["classes"]
 
     def __init__(self, problem: Problem) -> None:
-        self._problem = problem
-        self._risk: ScoredRisk = problem.risk  # type: ignore[assignment]
+        self._problem, self._risk = problem, ROWS_IN_MEMORY.of(problem)
         self._lam = problem.norm.lam
         self._loss = class_loss(self._risk)
         self._margins: Matrix = self._loss.margins(self._risk.map.score_shape[0])
