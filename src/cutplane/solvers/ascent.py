@@ -75,8 +75,8 @@ def finite_norms(rows: Rows) -> Vector:
     return norms
 
 
-def intercept_curvature(lam: float, mean_norm: float, share: float = 1.0) -> float:
-    """Return how the dual bends along an intercept: the square over ``lam`` of its feature.
+def intercept_coupling(lam: float, mean_norm: float, share: float = 1.0) -> float:
+    """Return how an intercept couples the duals: the square over ``lam`` of its feature.
 
     The square is a share of that of the mean example's length. It does not vanish with the
     features, because it also tells that duals have to be balanced.

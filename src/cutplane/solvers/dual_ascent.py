@@ -80,7 +80,7 @@ from cutplane.solvers.ascent import (
     best_toward,
     bundle_step,
     finite_norms,
-    intercept_curvature,
+    intercept_coupling,
     worth_a_visit,
 )
 from cutplane.solvers.bundle import checked_planes
@@ -97,7 +97,7 @@ class _Ascent:
     # (lam = 1/m) without an intercept, and with 0.3, 0.1 and 0.03: reuters_lasvm 6.3 and 10, with
     # 8.6 and 15, 7.6 and 14, 7.0 and 13; news20_ng 8.9 and 14, with 12 and 18, 9.5 and 16, 9.2 and
     # 15. With 1, and a center that moves at checks only, 12 and 23, 16 and 27.
-    _of_intercept, _few_examples = 0.03, 3.0
+    _intercept_share, _few_examples = 0.03, 3.0
 
     # A dual at an end of its range is left out if it would stay there when its score changed by
     # this share of the largest change in the last epoch: what would have moved after all, a check
@@ -116,16 +116,16 @@ class _Ascent:
         # Whether no dual is ever at an end of its range.
         self.never_settle = self._kind == LOGISTIC
 
-    def _pull_of(self, mean_norm: float, n_rows: int) -> float:
-        """Return how steeply the slope along the intercept falls, from the mean squared length."""
-        share = max(self._of_intercept, self._few_examples / n_rows)
-        return intercept_curvature(self._lam, mean_norm, share)
+    def _coupling_of(self, mean_norm: float, n_rows: int) -> float:
+        """Return how strongly an intercept couples the duals, from the mean squared length."""
+        share = max(self._intercept_share, self._few_examples / n_rows)
+        return intercept_coupling(self._lam, mean_norm, share)
 
-    def _examples(self, pull: float, sigma: float = 1.0) -> Examples:
+    def _examples(self, coupling: float, sigma: float = 1.0) -> Examples:
         risk = self.risk
-        stiffness = self._rows.squared_norms() / self._lam + pull
-        stiffness *= sigma * risk.weights
-        return Examples(self._kind, self._shape, risk.y, risk.weights, stiffness)
+        curvatures = self._rows.squared_norms() / self._lam + coupling
+        curvatures *= sigma * risk.weights
+        return Examples(self._kind, self._shape, risk.y, risk.weights, curvatures)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +142,9 @@ class Duals:
         The intercept, or the center of its regularizer.
     movable, visited : ndarray
         The examples whose duals still move, and those of an epoch on all, in random order.
-    reach : float
-        How far duals and intercept moved a score at most in the last epoch.
+    slack : float
+        How much a score may change without moving a settled dual: as much as duals and intercept
+        changed one at most in the last epoch.
     seed : ndarray
         Of the next random order.
     """
@@ -153,7 +154,7 @@ class Duals:
     offset: float
     movable: Annotated[IndexVector, "i8[*]<n"]
     visited: Annotated[IndexVector, "i8[*]<n"]
-    reach: float
+    slack: float
     seed: NDArray[np.uint64]
 
 
@@ -172,10 +173,10 @@ class DualAscent(_Ascent):
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem)
         risk, norms = self.risk, finite_norms(self._rows)
-        # How steeply the slope along the intercept falls; zero if there is none.
+        # Zero if there is no intercept.
         mean_norm = dot(risk.weights, norms)
-        self._pull = self._pull_of(mean_norm, len(norms)) if risk.intercept else 0.0
-        self._known = self._examples(self._pull)
+        self._coupling = self._coupling_of(mean_norm, len(norms)) if risk.intercept else 0.0
+        self._known = self._examples(self._coupling)
 
     def begun(self) -> Duals:
         """Return duals of zero."""
@@ -188,7 +189,7 @@ class DualAscent(_Ascent):
             movable=movable,
             # Only the logistic loss goes on to visit all of them.
             visited=movable.copy() if self.never_settle else np.empty(0, dtype=np.intp),
-            reach=math.inf,
+            slack=math.inf,
             seed=np.array([SEED], dtype=np.uint64),
         )
 
@@ -229,16 +230,16 @@ class DualAscent(_Ascent):
 
     def _epoch(self, duals: Duals, examples: IndexVector) -> tuple[Duals, float, int]:
         """Improve some duals; return them, about how large the gap was, and the entries read."""
-        offset, reach, gap, n_entries, n_left = kernels.dual_epoch(
-            *entries_of(self._rows), self._known, self._lam, self._pull, duals.w, duals.offset,
-            duals.beta, examples, duals.seed, duals.reach,
+        offset, slack, gap, n_entries, n_left = kernels.dual_epoch(
+            *entries_of(self._rows), self._known, self._lam, self._coupling, duals.w, duals.offset,
+            duals.beta, examples, duals.seed, duals.slack,
         )  # fmt: skip
-        if self._pull:
+        if self._coupling:
             lacking = dot(self.risk.weights, duals.beta)
-            offset -= self._pull * lacking
-            gap += 0.5 * self._pull * lacking * lacking
+            offset -= self._coupling * lacking
+            gap += 0.5 * self._coupling * lacking * lacking
         movable = duals.movable if self.never_settle else examples[:n_left]
-        after = replace(duals, offset=offset, reach=self._caution * reach, movable=movable)
+        after = replace(duals, offset=offset, slack=self._caution * slack, movable=movable)
         return after, gap, n_entries
 
     def plane(self, duals: Duals) -> tuple[Plane, Duals]:
@@ -248,12 +249,12 @@ class DualAscent(_Ascent):
         """
         risk = self.risk
         slopes = risk.weights * duals.beta
-        if self._pull:
+        if self._coupling:
             slopes = balanced(slopes)
         plane = Plane(
             self._rows.pullback(slopes), -self._loss.conjugate(risk.y, slopes, risk.weights)
         )
-        return plane, duals if self._pull else replace(duals, w=-plane.slope / self._lam)
+        return plane, duals if self._coupling else replace(duals, w=-plane.slope / self._lam)
 
     def shrunk(self, duals: Duals, scores: Vector) -> Duals:
         """Leave the duals alone that would not move, given exact scores at ``w``."""
@@ -263,7 +264,7 @@ class DualAscent(_Ascent):
             gains = values + self._loss.conjugates(risk.y, duals.beta) - duals.beta * scores
             gains *= risk.weights
             return replace(duals, movable=worth_a_visit(gains, self._worthwhile))
-        movable = kernels.find_movable(self._known, 0, len(risk.y), scores, duals.beta, duals.reach)
+        movable = kernels.find_movable(self._known, 0, len(risk.y), scores, duals.beta, duals.slack)
         return replace(duals, movable=movable)
 
 
@@ -279,8 +280,8 @@ class LocalDuals:
         The examples of each part here whose duals may move.
     seeds : ndarray
         Of the random orders, one a part.
-    reach : ndarray
-        How far scores moved at most in the last round, one a part.
+    slack : ndarray
+        How much scores may change without moving a settled dual, one a part.
     slope : ndarray
         ``X'(p*beta)``, of all parts everywhere.
     conjugate, lacking : float
@@ -296,7 +297,7 @@ class LocalDuals:
     beta: Vector
     orders: list[NDArray[np.int64]]
     seeds: NDArray[np.uint64]
-    reach: Vector
+    slack: Vector
     slope: Vector
     conjugate: float
     lacking: float
@@ -341,7 +342,7 @@ class LocalAscent(_Ascent):
             beta=zeros,
             orders=[rows.start + np.flatnonzero(weights[rows]) for rows in self._parts],
             seeds=seeds,
-            reach=np.full(len(seeds), np.inf),
+            slack=np.full(len(seeds), np.inf),
             slope=np.zeros(risk.n_parameters),
             conjugate=self._sums(zeros)[0],
             lacking=0.0,
@@ -362,26 +363,26 @@ class LocalAscent(_Ascent):
         return add_up(found)
 
     @property
-    def pull(self) -> float:
+    def coupling(self) -> float:
         """The square of the feature that stands for the intercept over ``lam``; zero without."""
         risk = self.risk
         if not risk.intercept:
             return 0.0
         norms, weights = self._rows.squared_norms(), risk.weights
         (mean,) = add_up([(dot(weights[rows], norms[rows]),) for rows in self._parts])
-        return self._pull_of(float(mean), rows_in_all(len(risk.y)))
+        return self._coupling_of(float(mean), rows_in_all(len(risk.y)))
 
     def improved(self, duals: LocalDuals, *, passes: float) -> tuple[LocalDuals, Plane]:
         """Run local epochs, worth about so many passes over the data; return their plane, too."""
-        risk, pull = self.risk, self.pull
-        moved, seeds = self._epochs(duals, pull, passes)
+        risk, coupling = self.risk, self.coupling
+        moved, seeds = self._epochs(duals, coupling, passes)
         slopes = risk.weights * moved
-        signs = [np.maximum(slopes, 0.0), np.minimum(slopes, 0.0)] if pull else [slopes]
+        signs = [np.maximum(slopes, 0.0), np.minimum(slopes, 0.0)] if coupling else [slopes]
         parts = [self._rows.block_pullbacks(each, self._bounds) for each in signs]
         (sides,) = add_up([(each,) for each in np.stack(parts, axis=1)])
         conjugate, up, down = self._sums(slopes)
         plane = Plane(sides[0], -conjugate)
-        if pull:
+        if coupling:
             rising, falling = balancing(up, down)
             flat = np.where(slopes > 0.0, rising * slopes, falling * slopes)
             plane = Plane(rising * sides[0] + falling * sides[1], -self._sums(flat)[0])
@@ -389,7 +390,7 @@ class LocalAscent(_Ascent):
         change, lack = sides.sum(axis=0) - duals.slope, up - down - duals.lacking
         gain = duals.conjugate - conjugate - dot(duals.slope, change) / self._lam
         gain += duals.offset * lack
-        bend = dot(change, change) / self._lam + pull * lack * lack
+        bend = dot(change, change) / self._lam + coupling * lack * lack
         gamma = 1.0 if bend == 0.0 else min(max(gain / bend, 0.0), 1.0)
         beta, sigma = moved, duals.sigma
         if gamma >= self._whole:
@@ -408,52 +409,52 @@ class LocalAscent(_Ascent):
             slope=slope,
             conjugate=conjugate,
             lacking=lacking,
-            offset=duals.offset - pull * (2.0 * lacking - duals.lacking),
+            offset=duals.offset - coupling * (2.0 * lacking - duals.lacking),
             sigma=sigma,
             point=risk.at(-slope / self._lam),
         )
-        return self._shrunk(after, duals, pull), plane
+        return self._shrunk(after, duals, coupling), plane
 
     def _epochs(
-        self, duals: LocalDuals, pull: float, passes: float
+        self, duals: LocalDuals, coupling: float, passes: float
     ) -> tuple[Vector, NDArray[np.uint64]]:
         """Improve the duals of each part by itself."""
         sigma, entries = duals.sigma, entries_of(self._rows)
         beta, seeds = duals.beta.copy(), duals.seeds.copy()
         lam = self._lam / sigma
-        examples = self._examples(pull, sigma)
+        examples = self._examples(coupling, sigma)
         starts, w = entries[2], -duals.slope / self._lam
 
         def improve(part: int) -> None:
             own, offset, order = w.copy(), duals.offset, duals.orders[part].copy()
             rows = self._parts[part]
             enough = passes * int(starts[rows.stop] - starts[rows.start])
-            reach, seen = float(duals.reach[part]), 0
+            slack, seen = float(duals.slack[part]), 0
             while len(order) and seen < enough:
                 offset, largest, _, n_entries, n_left = kernels.dual_epoch(
-                    *entries, examples, lam, sigma * pull, own, offset, beta, order,
-                    seeds[part : part + 1], reach,
+                    *entries, examples, lam, sigma * coupling, own, offset, beta, order,
+                    seeds[part : part + 1], slack,
                 )  # fmt: skip
-                reach, order = min(reach, self._caution * largest), order[:n_left]
+                slack, order = min(slack, self._caution * largest), order[:n_left]
                 seen += max(n_entries, 1)
 
         map_parts(improve, range(len(seeds)), int(starts[-1]))
         return beta, seeds
 
-    def _shrunk(self, duals: LocalDuals, before: LocalDuals, pull: float) -> LocalDuals:
+    def _shrunk(self, duals: LocalDuals, before: LocalDuals, coupling: float) -> LocalDuals:
         """Leave the duals alone that would not move, given exact scores."""
         scores = duals.point.scores
         moved = np.abs(scores - before.point.scores)
-        reach = np.array([self._caution * moved[rows].max(initial=0.0) for rows in self._parts])
+        slack = np.array([self._caution * moved[rows].max(initial=0.0) for rows in self._parts])
         if self.never_settle:
-            return replace(duals, reach=reach)
+            return replace(duals, slack=slack)
         scores = scores + duals.offset
-        examples = self._examples(pull, duals.sigma)
+        examples = self._examples(coupling, duals.sigma)
         orders = [
             kernels.find_movable(examples, rows.start, rows.stop, scores, duals.beta, limit)
-            for rows, limit in zip(self._parts, reach.tolist(), strict=True)
+            for rows, limit in zip(self._parts, slack.tolist(), strict=True)
         ]
-        return replace(duals, orders=orders, reach=reach)
+        return replace(duals, orders=orders, slack=slack)
 
 
 @dataclass(frozen=True, slots=True)

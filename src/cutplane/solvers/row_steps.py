@@ -12,7 +12,8 @@ of pieces that is closed-form: where ``r`` lies beyond the start of a piece by `
 ``e / (Q + 1/curvature)``, at most that of the piece. For the logistic loss a few steps find it.
 
 An offset is added to all scores. It follows the duals as if it were the weight of a feature that is
-the same for all examples: ``pull`` is that feature's square over ``lam``, zero for a fixed offset.
+the same for all examples: ``coupling`` is that feature's square over ``lam``. It is zero where the
+offset is fixed.
 """
 
 from __future__ import annotations
@@ -146,7 +147,7 @@ class Examples(NamedTuple):
     shape : ndarray of shape (2, 5)
         Its pieces, left and right of the middle.
     y, weights : ndarray
-    stiffness : ndarray
+    curvatures : ndarray
         ``Q``: how much each dual moves its own score.
     """
 
@@ -154,7 +155,7 @@ class Examples(NamedTuple):
     shape: Matrix
     y: Vector
     weights: Vector
-    stiffness: Vector
+    curvatures: Vector
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_CONTRACT, inlined=True)
@@ -224,14 +225,14 @@ def _piece_gain(beyond: float, slope: float, piece: Vector) -> float:
 @njit(cache=True, nogil=True, error_model="numpy", fastmath=_CONTRACT)
 def dual_epoch(
     values: NDArray[Any], indices: NDArray[Any], starts: NDArray[Any], examples: Examples,
-    lam: float, pull: float, w: Vector, offset: float, beta: Vector, order: IndexVector,
-    seed: NDArray[np.uint64], reach: float,
+    lam: float, coupling: float, w: Vector, offset: float, beta: Vector, order: IndexVector,
+    seed: NDArray[np.uint64], slack: float,
 ) -> tuple[float, float, float, int, int]:  # fmt: skip
     """Improve each dual in turn, in random order, and leave out those that are settled.
 
     Rows without ``indices`` are dense. ``w`` and ``beta`` are updated in place, ``order`` is
     shuffled, and the seed replaced. A dual is settled if it sits at an end of its range, and would
-    stay there if its score changed by ``reach``.
+    stay there if its score changed by ``slack``.
 
     Returns
     -------
@@ -242,7 +243,7 @@ def dual_epoch(
         How many entries were read, and how many duals are not settled: they are the first ones in
         ``order`` now.
     """
-    form, shape, y, weights, stiffness = examples
+    form, shape, y, weights, curvatures = examples
     left_piece, right_piece = shape[0], shape[1]
     start_left, bend_left, _, rise_left, width_left = left_piece
     start_right, bend_right, _, rise_right, width_right = right_piece
@@ -270,13 +271,13 @@ def dual_epoch(
             fetch(values, begin)
             fetch(values, begin + np.uint64(8))
             fetch(y, coming)
-            fetch(stiffness, coming)
+            fetch(curvatures, coming)
             fetch(beta, coming)
         first = np.uint64(i) * width if dense else np.uint64(starts[i])
         last = first + width if dense else np.uint64(starts[i + 1])
         n_entries += np.int64(last - first)  # type: ignore[assignment]
         z = _score(values, indices, w, first, last)
-        q, old, sign = stiffness[i], beta[i], 1.0
+        q, old, sign = curvatures[i], beta[i], 1.0
         if form == LOGISTIC:
             p = -y[i] * old
             found = logistic_dual(y[i] * (z + offset), q, p)
@@ -298,14 +299,14 @@ def dual_epoch(
                 slope = right / (q + soft_right)
                 if slope > steepest_right:
                     slope = steepest_right
-                    settled = right > steepest_right * (q + soft_right) + reach
+                    settled = right > steepest_right * (q + soft_right) + slack
             elif left > 0.0:
                 slope = -left / (q + soft_left)
                 if slope < -steepest_left:
                     slope = -steepest_left
-                    settled = left > steepest_left * (q + soft_left) + reach
+                    settled = left > steepest_left * (q + soft_left) + slack
             else:
-                settled = max(right, left) < -reach
+                settled = max(right, left) < -slack
             new = sign * slope
             if new != old:
                 before = sign * old
@@ -323,7 +324,7 @@ def dual_epoch(
         if change != 0.0:
             beta[i] = new
             largest = max(largest, abs(change) * q)
-            offset -= weights[i] * change * pull
+            offset -= weights[i] * change * coupling
             step = -weights[i] * change / lam
             add_row(values, indices, first, last, step, w)
     seed[0] = state
@@ -332,14 +333,14 @@ def dual_epoch(
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def find_movable(
-    examples: Examples, begin: int, end: int, scores: Vector, beta: Vector, reach: float
+    examples: Examples, begin: int, end: int, scores: Vector, beta: Vector, slack: float
 ) -> IndexVector:
-    """Return which of some examples have a dual that changes if its score does by ``reach``.
+    """Return which of some examples have a dual that changes if its score does by ``slack``.
 
     For losses made of pieces. The others sit at an end of their range (no slope, or the steepest
     one) and are left out of the next epochs: that is shrinking, decided with exact scores.
     """
-    form, shape, y, weights, stiffness = examples
+    form, shape, y, weights, curvatures = examples
     start_left, bend_left, _, rise_left, width_left = shape[0]
     start_right, bend_right, _, rise_right, width_right = shape[1]
     soft_left = 1.0 / bend_left if bend_left > 0.0 else 0.0
@@ -350,17 +351,17 @@ def find_movable(
     for i in range(begin, end):
         if weights[i] == 0.0:
             continue
-        q = stiffness[i]
+        q = curvatures[i]
         r = scores[i] + q * beta[i]
         v = y[i] * r - 1.0 if form == MARGIN_PIECES else r - y[i]
         right, left = v - start_right, -v - start_left
         slope = y[i] * beta[i] if form == MARGIN_PIECES else beta[i]
         if slope > 0.0:
-            settled = slope == rise_right and right > rise_right * (q + soft_right) + reach
+            settled = slope == rise_right and right > rise_right * (q + soft_right) + slack
         elif slope < 0.0:
-            settled = slope == -rise_left and left > rise_left * (q + soft_left) + reach
+            settled = slope == -rise_left and left > rise_left * (q + soft_left) + slack
         else:
-            settled = (right < -reach or not has_right) and (left < -reach or not has_left)
+            settled = (right < -slack or not has_right) and (left < -slack or not has_left)
         if not settled:
             found[n] = i
             n += 1

@@ -1,10 +1,18 @@
-"""Dual ascent for losses of all classes, with its compiled loops.
+"""Dual ascent on the shares of all classes: Crammer and Singer's loss and softmax, certified.
 
-Compiled epochs of dual ascent on the shares of classes, one example after the other.
+Any shares ``P`` of the classes, one point of the simplex for each example, make slopes ``P - e_y``
+and so a plane below the risk. An epoch improves the shares of one example after the other, and so
+the bound that their plane gives; the weights that belong to them are those at which the plane and
+the regularizer are lowest.
 
-With weights ``p`` and shares ``P`` (a point of the simplex for each example), the slopes are ``S =
-P - e_y`` and ``W = -X'(p*S) / lam``, one row a feature and one column a class. With all others
-fixed the best shares of example ``i`` are those of its loss at scores that they move themselves:
+Everything is checked with exact scores every few epochs. The gap is a sum over examples, of what
+each has to gain by other shares. Those that have little wait for the next check; in between, an
+example leaves as soon as it is found to have little to gain (shrinking), and the epochs end when
+what is left is a small part of what there was.
+
+With weights ``p`` of the examples and slopes ``S = P - e_y``, ``W = -X'(p*S) / lam``, one row a
+feature and one column a class. With all others fixed the best shares of example ``i`` are those of
+its loss at scores that they move themselves:
 
     z' = z - Q * (P' - P),     Q = p_i |x_i|^2 / lam
     Crammer and Singer:  P' = projection of P + (z + margins) / Q  to the simplex
@@ -12,28 +20,14 @@ fixed the best shares of example ``i`` are those of its loss at scores that they
 
 The first is found by dropping classes until no share is negative, the second by Newton's method,
 whose matrix is diagonal but for a product of two vectors. Near the optimum one step is enough. The
-margins of a class are in `losses.multiclass.kernels`; without costs those of softmax are zero.
-
-Offsets are added to the scores of the classes, and follow the shares as if they were the weights of
-a feature that is the same for all examples: ``pull`` is that feature's square over ``lam``.
-
-Dual ascent on the shares of classes: Crammer and Singer's loss and softmax, certified.
-
-Any shares ``P`` of the classes, one point of the simplex for each example, make slopes ``P - e_y``
-and so a plane below the risk. An epoch improves the shares of one example after the other
-(`ascent.class_kernels`), and so the bound that their plane gives; the weights that
-belong to them are those at which the plane and the regularizer are lowest.
-
-Everything is checked with exact scores every few epochs. The gap is a sum over examples, of what
-each has to gain by other shares. Those that have little wait for the next check; in between, an
-example leaves as soon as it is found to have little to gain (shrinking), and the epochs end when
-what is left is a small part of what there was.
+margins of a class are its row of costs; without costs those of softmax are zero.
 
 Intercepts that are not regularized ask for shares whose weighted sum over the examples is the
 weight of each class. That is reached by the method of multipliers as in
-`ascent.dual_ascent`: while the epochs run they are weights with a regularizer of
-their own, centered where the last check left them. For the plane, shares are moved from classes
-that have too much to those that lack some.
+`cutplane.solvers.dual_ascent`: while the epochs run they are weights with a regularizer of their
+own, centered where the last check left them. They follow the shares as if they were the weights of
+a feature that is the same for all examples: ``coupling`` is that feature's square over ``lam``. For
+the plane, shares are moved from classes that have too much to those that lack some.
 """
 
 from __future__ import annotations
@@ -64,7 +58,7 @@ from cutplane.solvers.ascent import (
     SEED,
     DualSolver,
     finite_norms,
-    intercept_curvature,
+    intercept_coupling,
     worth_a_visit,
 )
 from cutplane.solvers.bundle import checked_planes
@@ -234,8 +228,9 @@ def soften(z: Vector, share: Vector, q: float, new: Vector, u: Vector, a: Vector
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def epoch(
-    rows: Entries, n_features: int, soft: bool, examples: ClassExamples, lam: float, pull: float,
-    place: tuple[Matrix, Vector, Matrix], order: Indices, least: float, gains: Vector,
+    rows: Entries, n_features: int, soft: bool, examples: ClassExamples, lam: float,
+    coupling: float, place: tuple[Matrix, Vector, Matrix], order: Indices, least: float,
+    gains: Vector,
 ) -> None:  # fmt: skip
     """Improve the shares of each example in turn that has more than ``least`` to gain by it.
 
@@ -243,7 +238,7 @@ def epoch(
     ``place``, ``W``, ``offsets`` and ``shares``, is updated; the first two may have more columns
     than there are classes, whose offsets are minus infinity.
     """
-    (values, indices, starts), (margins, y, weights, stiffness) = rows, examples
+    (values, indices, starts), (margins, y, weights, curvatures) = rows, examples
     W, offsets, shares = place
     n = W.shape[1]
     n_classes = shares.shape[1]
@@ -259,7 +254,7 @@ def epoch(
             coming = order[k + 1]
             fetch(shares, coming * n_classes)
             fetch(y, coming)
-            fetch(stiffness, coming)
+            fetch(curvatures, coming)
             begin = np.uint64(coming * n_features) if dense else np.uint64(starts[coming])
             fetch(indices, begin)
             fetch(values, begin)
@@ -267,7 +262,7 @@ def epoch(
         first = np.uint64(i * n_features) if dense else np.uint64(starts[i])
         last = first + np.uint64(n_features) if dense else np.uint64(starts[i + 1])
         _fill_scores(values, indices, first, last, dense, W, offsets, z)
-        q, weight = stiffness[i], weights[i]
+        q, weight = curvatures[i], weights[i]
         margin = margins[y[i] if len(margins) > 1 else 0]
         for j in range(n_classes):
             share[j] = shares[i, j]
@@ -289,7 +284,7 @@ def epoch(
             j = c if soft else classes[c]
             change = new[c] - share[j]
             shares[i, j] = new[c]
-            offsets[j] -= weight * pull * change
+            offsets[j] -= weight * coupling * change
             new[c] = -weight / lam * change
         if soft or _VECTOR * count < n:
             moved = 0 if soft else count
@@ -399,11 +394,11 @@ class ClassAscent:
         self._worthwhile = 0.03 if self._soft else 0.0
         risk, norms = self._risk, finite_norms(self._risk.rows)
         # Of the feature that stands for intercepts; as strong as the others together, on average.
-        self._pull = 0.0
+        self._coupling = 0.0
         if risk.minimizes_intercept:
-            self._pull = intercept_curvature(self._lam, float(risk.weights @ norms))
+            self._coupling = intercept_coupling(self._lam, float(risk.weights @ norms))
         # By how much the shares of each example move its own scores.
-        self._stiffness: Vector = risk.weights * (norms / self._lam + self._pull)
+        self._curvatures: Vector = risk.weights * (norms / self._lam + self._coupling)
 
     def begun(self) -> Shares:
         """Return shares that are all those of the true classes."""
@@ -443,7 +438,7 @@ class ClassAscent:
         nonzeros = rows.nonzeros if isinstance(rows, DenseRows) else None
         entries = nonzeros or entries_of(rows)
         examples, gain, at_first = own.examples, own.gain, own.gain
-        known = self._margins, self._risk.y, self._risk.weights, self._stiffness
+        known = self._margins, self._risk.y, self._risk.weights, self._curvatures
         place = own.W, own.offsets, own.shares
         gains = np.empty(len(self._risk.y))
         for n in range(most):
@@ -451,7 +446,7 @@ class ClassAscent:
             order = examples.copy()
             shuffle(order, own.seed)
             epoch(
-                entries, rows.shape[1], self._soft, known, self._lam, self._pull, place, order,
+                entries, rows.shape[1], self._soft, known, self._lam, self._coupling, place, order,
                 least, gains,
             )  # fmt: skip
             gain = float(gains[examples].sum())
@@ -468,15 +463,15 @@ class ClassAscent:
         """
         risk, k = self._risk, self._n_classes
         slopes = own.shares.copy()
-        if self._pull:
+        if self._coupling:
             parts = map_arrays(class_sums, slopes, risk.y, risk.weights)
-            own.offsets[:k] -= self._pull * np.sum(parts, axis=0)[1]
+            own.offsets[:k] -= self._coupling * np.sum(parts, axis=0)[1]
             repaired(slopes, risk.y, risk.weights)
         map_arrays(make_slopes, slopes, risk.y)
         offset = -self._loss.conjugate(risk.y, slopes, risk.weights)
         slopes *= risk.weights[:, None]
         plane = Plane(risk.map.pullback(slopes), offset)
-        if not self._pull:
+        if not self._coupling:
             own.W[:, :k] = -1.0 / self._lam * plane.slope.reshape(k, -1).T
         return plane, own
 
@@ -486,7 +481,7 @@ class ClassAscent:
         w = np.ascontiguousarray(own.W[:, :k].T).ravel()
         scores = risk.map.scores(w)
         risk.evaluations += 1
-        at = risk.loss.at_offset(risk.y, scores, risk.weights, offsets) if self._pull else None
+        at = risk.loss.at_offset(risk.y, scores, risk.weights, offsets) if self._coupling else None
         return risk.with_scores(w, scores, at=at)
 
     def between(self, start: Any, end: ScoredPoint, step: float) -> ScoredPoint:

@@ -1,12 +1,8 @@
-"""Intercepts of all classes, and the compiled loops of losses of all classes.
-
-Compiled loops over the rows of a matrix of scores, one column a class.
+"""The best intercepts of all classes, and compiled loops over scores with one column a class.
 
 ``v_ij = scores_ij + offsets_j + margins_yj * [j != y_i]`` is what speaks for class j. Margins have
 a row for each class, or one that serves all of them; an example's own class has no margin, whatever
-they say. Weights are those of examples and sum to one. Each kernel does one block of rows.
-
-The best intercepts of classes, and shares of examples that prove it.
+they say. Weights are those of examples and sum to one. Each loop does one block of rows.
 
 For a temperature T, both multi-class losses minimize over the offsets ``c``
 
