@@ -4,18 +4,14 @@ For a smooth risk the gradients of the last points tell more than their planes d
 planes bound the optimum. So L-BFGS chooses where to evaluate, and the bundle proves how good the
 best point is. Each trial of the line search gives a plane too.
 
-Where the curvature of the risk is roughly known (`cutplane.models.sequences.curvature`, and for
-networks `cutplane.models.sequences.curvature`), L-BFGS starts from it in place of a multiple of the
-identity, and it is computed afresh as the fit goes on, after 5, 10, 20, 40, ... iterations. Where
-parameters are too many for that, a number for each of them has to do (`PairCurvature`), computed
-once.
+Where the curvature of the risk is roughly known (`cutplane.models.sequences.curvature`), L-BFGS
+starts from it in place of a multiple of the identity, and it is computed afresh as the fit goes on,
+after 5, 10, 20, 40, ... iterations. Where parameters are too many for that, a number for each of
+them has to do (`PairCurvature`), computed once.
 
-Quasi-Newton steps for sparse coefficients are those of smooth risks whose curvature is learned on
-the way.
-
-As L-BFGS does, past steps and the changes of the slope along them tell the second derivatives of
-the risk: a multiple of the identity less a matrix of low rank (R. H. Byrd, J. Nocedal,
-R. B. Schnabel, 1994)
+With a regularizer that makes coefficients sparse, past steps and the changes of the slope along
+them tell the second derivatives of the risk as in L-BFGS: a multiple of the identity less a matrix
+of low rank (R. H. Byrd, J. Nocedal, R. B. Schnabel, 1994)
 
     B = s I - W M W',        W = [s S, Y],        M^-1 = [s S'S, L; L', -diag(S'Y)]
 

@@ -1,6 +1,4 @@
-"""Exact steps on pairs of duals of a kernel machine, with their compiled loops.
-
-Compiled steps of dual ascent on a kernel matrix: on pairs of duals, or on single ones.
+"""Exact steps on pairs of duals of a kernel machine, or on single ones: sequential minimization.
 
 The dual of a loss made of straight pieces, times -1, is
 
@@ -8,8 +6,6 @@ The dual of a loss made of straight pieces, times -1, is
 
 with ``c_i(q) = up_i*q`` above zero and ``down_i*q`` below. ``g = K q / lam``, the scores with a
 minus sign, is kept up to date.
-
-Dual ascent on pairs of examples, for kernels and losses with kinks: sequential minimization.
 
 For any slopes ``q`` in the domain of the conjugate, which sum to zero if there is an intercept,
 

@@ -1,8 +1,4 @@
-"""Compiled: stochastic steps over rows, and slopes of losses at one score.
-
-The slope of one example's loss, in compiled steps.
-
-Compiled passes of stochastic subgradient steps over rows, at the cost of their entries.
+"""Compiled passes of stochastic subgradient steps over rows, at the cost of their entries.
 
 With ``L_t = lam*t + tau_1 + ... + tau_{t-1}`` (paper 002, Algorithms 1 to 3), a step on a batch is
 
