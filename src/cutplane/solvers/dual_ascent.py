@@ -362,7 +362,7 @@ class LocalAscent(_Ascent):
                 found.append((float(conjugate), up, down))
         return add_up(found)
 
-    @property
+    @property  # not a cached one: it has a lock, and workers that are threads must all add up here
     def coupling(self) -> float:
         """The square of the feature that stands for the intercept over ``lam``; zero without."""
         risk = self.risk
