@@ -83,7 +83,7 @@ class Snapshots:
         return int(getattr(self._problem.risk, "inferences", 0))
 
     def take(self, state: Run, inferences: int) -> tuple[Encoded, Planes]:
-        """Return a state as text and arrays, and its planes; Unstorable if a policy's is no data.
+        """Return a state as text and arrays, and its planes; or raise Unstorable.
 
         All is copied but for the slopes, which are `held` where they are: the run may go on.
         """

@@ -7,7 +7,7 @@ every bit, and what was one object is one object again.
 What belongs to the problem (data, loss, regularizer) is not stored, only its name: who decodes has
 the same problem, and gives it.
 
-    {"type": "cutplane.core.certificate:Record", ...}     an object, told by the name of its class
+    {"type": "cutplane.core.certificate:Record", ...}     an object, with the name of its class
 
 A name leads only to classes of modules that are loaded and trusted (cutplane's own, and those of
 the user's risk and method). Objects are made without calling anything: a file cannot make code run.
@@ -35,7 +35,7 @@ _DTYPE = re.compile(r"[<>|][?biufcmMSU]\d{1,9}(\[\w{1,9}\])?")
 
 
 class Unstorable(TypeError):
-    """Something in a state is no data."""
+    """The state contains a value that cannot be stored."""
 
 
 class Unknown(ValueError):
@@ -86,7 +86,7 @@ class Codec:
     def encode(self, value: object, **more: object) -> Encoded:
         """Return a tree as text and arrays, which are not copied. ``more`` is given too, this time.
 
-        What is no data, or of a class that is not trusted, is Unstorable.
+        A value that cannot be stored, or is of a class that is not trusted, is Unstorable.
         """
         names = self._names | {id(thing): name for name, thing in more.items()}
         encoder = _Encoder(names, self._modules)
@@ -162,7 +162,7 @@ class _Encoder:
         return len(self.layouts) - 1
 
     def _table(self, values: list[Any]) -> dict[str, Any] | None:
-        """Return a long list of equal records as columns, or None if it is no such list."""
+        """Return a long list of records of one class as columns, or None for other lists."""
         kind = type(values[0]) if len(values) >= 8 else None  # fewer are not worth columns
         if kind is None or not is_dataclass(kind) or hasattr(values[0], "__dict__"):
             return None

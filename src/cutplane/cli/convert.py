@@ -44,7 +44,7 @@ def convert(
     query: Annotated[str | None, _column("Queries of a ranking; qid for svmlight.")] = None,
     drop: Annotated[list[str] | None, _column("Left out; may be given several times.")] = None,
     float32: Annotated[
-        bool, typer.Option("--float32", help="Half the room: features with 7 digits, not 16.")
+        bool, typer.Option("--float32", help="Half the size: features with 7 digits, not 16.")
     ] = False,
     features: Annotated[
         int | None,

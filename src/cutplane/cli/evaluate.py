@@ -26,7 +26,7 @@ def evaluate(
     data: DataArgument,
     bootstrap: Annotated[
         int,
-        typer.Option(metavar="N", help="Intervals from so many resamples; 1000 is a good number."),
+        typer.Option(metavar="N", help="Intervals from N resamples; 1000 is a good number."),
     ] = 0,
     level: Annotated[
         float, typer.Option(help="Share of the resamples that an interval holds.")

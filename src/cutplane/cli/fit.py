@@ -157,7 +157,7 @@ class FitOption:
 
     @property
     def type(self) -> Any:
-        """The type of its values: text, if they are no numbers."""
+        """The type of its values: text unless they are numbers."""
         kinds = {kind for of in self.owners.values() for kind in (of.type, *get_args(of.type))}
         return next((kind for kind in (float, int, bool) if kind in kinds), str)
 
@@ -207,7 +207,7 @@ class FitOption:
         return ""
 
     def _names(self, descriptions: Iterable[Description]) -> list[str]:
-        """Return the names that its values must be among; an empty list if they are no names."""
+        """Return the names that its values must be among; an empty list for other values."""
         if self.name == "method":
             return list(dict.fromkeys(name for of in descriptions for name in of.methods))
         return _NAMES.get(self.name, [])
@@ -455,7 +455,7 @@ Train = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """What ``cutplane fit`` is told, besides task, loss, and the parameters of estimators."""
+    """The options of ``cutplane fit`` besides task, loss, and the parameters of estimators."""
 
     features: int | None = _of_model(None, "Number of features.", shown="largest index in TRAIN")
     target: list[str] | None = _of_tables("COLUMN", "Predict this column, by name or number.")  # noqa: RUF009
@@ -480,7 +480,7 @@ class Options:
         shown="best",
     )
     certified: float | None = _of_solver(
-        "AMOUNT", "With --cv: prove that no lam has an error that is lower by more than this."
+        "AMOUNT", "With --cv: prove that no lam has an error lower by more than this."
     )
     checkpoint: str | None = _of_solver(
         "DIR", "Keep the state of the fit in this folder; the same command resumes it."

@@ -24,7 +24,7 @@ _PARTS = {"n_tokens": "token", "n_frames": "frame"}
 
 @dataclass(frozen=True)
 class Fit:
-    """A finished fit, its problems side by side: one, or one a class against the rest."""
+    """A finished fit, its problems side by side: one, or one per class against the rest."""
 
     estimator: Any
     loss: str
@@ -33,7 +33,7 @@ class Fit:
 
     @property
     def certificates(self) -> list[Certificate]:
-        """One certificate a problem."""
+        """One certificate per problem."""
         return of_problems(self.estimator, "certificate_")
 
     @property
@@ -71,7 +71,7 @@ class Fit:
 
     @property
     def histories(self) -> list[list[Record]]:
-        """One history a problem."""
+        """One history per problem."""
         return of_problems(self.estimator, "history_")
 
     @property

@@ -1,4 +1,4 @@
-"""``cutplane predict``: one prediction a line."""
+"""``cutplane predict``: one prediction per line."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def predict(
         str | None, typer.Option(metavar="FILE", help="Write here instead of standard output.")
     ] = None,
     scores: Annotated[
-        bool, typer.Option("--scores", help="Print decision values, one column a class.")
+        bool, typer.Option("--scores", help="Print decision values, one column per class.")
     ] = False,
     probabilities: Annotated[
-        bool, typer.Option("--probabilities", help="Print probabilities, one column a class.")
+        bool, typer.Option("--probabilities", help="Print probabilities, one column per class.")
     ] = False,
     n_best: Annotated[
         int | None,

@@ -32,7 +32,7 @@ def report(
         typer.Option(metavar="TEST", help="Data with labels, to measure predictions on."),
     ] = None,
     bootstrap: Annotated[
-        int, typer.Option(metavar="N", help="Intervals of the measures from so many resamples.")
+        int, typer.Option(metavar="N", help="Intervals of the measures from N resamples.")
     ] = 0,
     quiet: QuietOption = False,
 ) -> None:
@@ -87,7 +87,7 @@ def _is_trace(path: str) -> bool:
         with open(path, "rb") as file:
             return file.read(64).lstrip().startswith(b"{")
     except OSError:
-        return False  # whoever reads it as a model says what is wrong
+        return False  # reading it as a model will raise the error
 
 
 def run_of(path: str) -> Run:

@@ -1,4 +1,4 @@
-"""Dask: collections as samples whose rows lie on workers, and the workers as members of a team.
+"""Dask: collections as samples whose rows lie on workers, and the workers that hold them.
 
 Dask is imported by the modules of this package, and these only when a collection is given.
 """

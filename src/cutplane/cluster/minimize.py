@@ -396,7 +396,7 @@ class Watch:
         return state
 
     def _count(self, inferences: int) -> None:
-        """Tell the risk of inferences since the run was begun last, if it counts them."""
+        """Add the inferences since the last start of the run to the risk, if it counts them."""
         if hasattr(self._risk, "inferences"):
             self._risk.inferences = self._inferences + inferences
 
@@ -410,7 +410,7 @@ class Watch:
         return Result(final.w, final, outcome.certificate, state.history, state)
 
     def _so_far(self, status: Status) -> Result:
-        """Return the best point that was heard of, with its bound."""
+        """Return the best point that was reported, with its bound."""
         state = self.state
         assert state is not None
         lower = min(state.lower, state.objective)

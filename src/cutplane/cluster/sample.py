@@ -316,7 +316,7 @@ class Places(Protocol):
         """Connect to all that are there now; those that were lost are not."""
 
     def lose(self, name: str, why: str) -> None:
-        """Take notice that one is lost."""
+        """Mark a worker as lost."""
 
 
 class ShardedSample:

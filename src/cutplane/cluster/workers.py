@@ -179,7 +179,7 @@ def _close(listener: Listener) -> None:
 def in_background(act: Callable[[], T]) -> Future[T]:
     """Begin an act that may wait for ever, and return what it will find.
 
-    Whoever will wait no longer leaves it alone. What waits for Dask must not be cut short: fetching
+    A caller that gives up leaves it alone. What waits for Dask must not be cut short: fetching
     results is shared by the threads of a client, and when one gives up, Dask cancels it for the
     others too, and sometimes for good.
     """
@@ -311,7 +311,7 @@ def computed(tasks: Sequence[Any]) -> list[Any]:
 
 
 def _done(begun: Iterable[Future[Any]]) -> set[Future[Any]]:
-    """Wait until something that was begun is done, but not for long; return what is."""
+    """Wait until one of the futures is done, but not for long; return those that are."""
     with at_once():
         return wait(begun, timeout=WAITS.look, return_when=FIRST_COMPLETED).done
 
@@ -399,7 +399,7 @@ class DaskWorkers:
         return self._connected(new, patience=self._patience, deadline=deadline)
 
     def lose(self, name: str, why: str) -> None:
-        """Take notice that a worker is lost."""
+        """Mark a worker as lost."""
         self._lose(self._open_now[name], why)
 
     def _lose(self, worker: _Known, why: str) -> None:
@@ -409,7 +409,7 @@ class DaskWorkers:
     def _workers(self) -> dict[_Known, float]:
         """Return the workers that may be used, in the order of their addresses.
 
-        Each with when the scheduler has heard of it last, by the scheduler's clock.
+        Each with the time of its last heartbeat, by the scheduler's clock.
         """
         known = known_workers(self._client, self._patience)
         return {

@@ -229,9 +229,8 @@ def _data_in_words(model: Any, X: Any, y: Any, qid: Any) -> dict[str, Any]:
             share = filled / max(X.shape[0] * X.shape[1], 1)
             facts["values that are not zero"] = f"{100 * share:.3g} %"
     else:
-        facts["sequences" if model.description.reads is not Reads.STRUCTURES else "examples"] = (
-            f"{len(y):,}"
-        )
+        structures = model.description.reads is Reads.STRUCTURES
+        facts["examples" if structures else "sequences"] = f"{len(y):,}"
     if qid is not None:
         sizes = Queries(qid).sizes
         facts["queries"] = f"{len(sizes):,}, of {sizes.min():,} to {sizes.max():,} documents"

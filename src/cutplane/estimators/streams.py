@@ -192,6 +192,7 @@ def learn(model: M, X: Any, targets: Sequence[Vector], weights: Vector, window: 
     streams = memory.streams
     coef = np.array([stream.w for stream in streams])
     intercept = np.array([stream.offset for stream in streams])
+    bounds = [stream.lower_bound() for stream in streams]
     unproven = [Certificate(cost, -np.inf, Status.STOPPED, False, _UNPROVEN) for cost in costs]
     model.__dict__.update(
         model._model(coef, intercept),
@@ -199,11 +200,7 @@ def learn(model: M, X: Any, targets: Sequence[Vector], weights: Vector, window: 
         lam_=streams[0].lam,
         method_=rules.method.name,
         n_seen_=streams[0].n_seen,
-        seen_lower_bound_=(
-            streams[0].lower_bound()
-            if len(streams) == 1
-            else np.array([stream.lower_bound() for stream in streams])
-        ),
+        seen_lower_bound_=bounds[0] if len(bounds) == 1 else np.array(bounds),
     )
     return model
 

@@ -265,7 +265,7 @@ class _Watch:
         try:
             return self._path.stat() if self._path.is_file() else None
         except (OSError, ValueError):
-            return None  # whoever reads it will say what is wrong
+            return None  # reading it will raise the error
 
 
 class Sizes:
@@ -526,7 +526,7 @@ class _Parts(io.RawIOBase):
 
 
 def parquet_table(path: str, on_rows: Callable[[int, int], object]) -> ArrowTable:
-    """Open a Parquet file; ``on_rows`` is told how many rows are read, and how many there are."""
+    """Open a Parquet file; ``on_rows`` gets the number of rows read, and of all rows."""
     pa = require_pyarrow(path)
     from pyarrow import parquet
 
@@ -551,7 +551,7 @@ def parquet_table(path: str, on_rows: Callable[[int, int], object]) -> ArrowTabl
 def arrow_table(path: str, on_part: Callable[[int, int], object]) -> ArrowTable:
     """Open a file of Arrow's record batches (IPC, Feather), or a stream of them in a file.
 
-    ``on_part`` is told how many batches are read, and how many there are.
+    ``on_part`` gets the number of batches read, and of all batches.
     """
     pa = require_pyarrow(path)
     with _told(path, pa, []):

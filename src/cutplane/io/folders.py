@@ -351,7 +351,15 @@ class FolderWriter:
         """Append rows."""
         X = batch.X
         if isinstance(X, tuple):
-            n_rows = self._append_sparse(*X)
+            values, indices, indptr = X
+            entries, starts = self._writer("values", self._dtype), self._writer("indptr", np.int64)
+            starts.append((indptr if self.n_rows == 0 else indptr[1:]) + entries.n_rows)
+            entries.append(
+                self._narrowed(values, lambda k: int(np.searchsorted(indptr, k, "right")) - 1)
+            )
+            self._writer("indices", np.int32).append(indices)
+            n_rows = len(indptr) - 1
+            self._n_columns = max(self._n_columns, int(indices.max(initial=-1)) + 1)
         else:
             n_rows, d = X.shape
             self._writer("X", self._dtype, (d,)).append(self._narrowed(X, lambda k: k // d))
@@ -361,19 +369,6 @@ class FolderWriter:
             if vector is not None:
                 self._writer(name, vector.dtype).append(vector)
         self.n_rows += n_rows
-
-    def _append_sparse(
-        self, values: NDArray[Any], indices: NDArray[Any], indptr: NDArray[Any]
-    ) -> int:
-        entries = self._writer("values", self._dtype)
-        starts = self._writer("indptr", np.int64)
-        starts.append((indptr if self.n_rows == 0 else indptr[1:]) + entries.n_rows)
-        entries.append(
-            self._narrowed(values, lambda k: int(np.searchsorted(indptr, k, "right")) - 1)
-        )
-        self._writer("indices", np.int32).append(indices)
-        self._n_columns = max(self._n_columns, int(indices.max(initial=-1)) + 1)
-        return len(indptr) - 1
 
     def complete(
         self, source: Source, columns: Columns, *, n_features: int | None = None

@@ -1,7 +1,7 @@
-"""Traces: the history of a run as JSON lines, one record a line, written while the run goes on.
+"""Traces: the history of a run as JSON lines, one record per line, written while the run goes on.
 
 A line holds the fields of a `Record` and its gaps. JSON has no infinity, so a bound that is not
-there yet is ``null``. A trace of several runs (one a class) is their traces one after another.
+there yet is ``null``. A trace of several runs (one per class) is their traces one after another.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class TraceWriter:
             self._error = error
 
     def complete(self, histories: Iterable[Sequence[Record]]) -> None:
-        """Begin anew with all records of some runs, if some were made before, by a checkpoint."""
+        """Rewrite the file with all records of some runs, if a checkpoint held earlier ones."""
         records = [record for history in histories for record in history]
         if self._written < len(records) and self._error is None:
             self.close()
@@ -124,7 +124,7 @@ def read_trace(path: str | os.PathLike[str]) -> list[Record]:
 
 
 def split_runs(records: list[Record]) -> list[list[Record]]:
-    """Split the records of a trace where an iteration count starts anew."""
+    """Split the records of a trace where the iteration count starts again."""
     runs: list[list[Record]] = []
     for record in records:
         if not runs or record.iteration <= runs[-1][-1].iteration:

@@ -130,7 +130,7 @@ class Report:
 
 
 def paragraphs(text: str) -> Html:
-    """Return a text as paragraphs, one a line."""
+    """Return a text as paragraphs, one per line."""
     return join(element("p", line) for line in text.splitlines() if line)
 
 

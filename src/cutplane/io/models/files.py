@@ -283,10 +283,9 @@ def _restored(content: Content, features: Any) -> tuple[Any, TableLayout | None]
         estimator.classes_ = document.classes.restored(least=description.least_classes)
         if document.classes.texts is not None:
             estimator.class_texts_ = document.classes.texts
-    own, others = dict(content.tensors), dict[str, NDArray[Any]]()
-    if document.preparation is not None:
-        for name in [name for name in own if name.startswith(f"{PLACE}/")]:
-            others[name] = own.pop(name)
+    own = dict(content.tensors)
+    steps = [] if document.preparation is None else [n for n in own if n.startswith(f"{PLACE}/")]
+    others = {name: own.pop(name) for name in steps}
     n_problems = _tensors(description).restore(estimator, own, document)
     if document.feature_names is not None:
         n_features, names = getattr(estimator, "n_features_in_", 0), document.feature_names

@@ -36,7 +36,7 @@ class ByLabel(Struct, forbid_unknown_fields=True):
     numbers: list[_Whole | Finite]
 
     def __post_init__(self) -> None:
-        """Refuse what is no mapping."""
+        """Refuse labels and numbers that do not make a mapping."""
         if len(self.labels) != len(self.numbers) or len({*self.labels}) != len(self.labels):
             raise ValueError("labels and numbers do not belong together")
 
