@@ -56,17 +56,8 @@ def evaluate(
     loaded = load_for_files(model)
     X, y, options = read_test(loaded, data)
     with resample_progress(bootstrap, quiet=quiet) as progress:
-        found: Evaluation = evaluation_of(
-            loaded.estimator,
-            X,
-            y,
-            at=positions,
-            bootstrap=bootstrap,
-            level=level,
-            seed=seed,
-            progress=progress,
-            **options,
-        )
+        options |= {"at": positions, "bootstrap": bootstrap, "level": level, "seed": seed}
+        found: Evaluation = evaluation_of(loaded.estimator, X, y, progress=progress, **options)
     print(json.dumps(found.measures, allow_nan=False) if as_json else str(found))
 
 

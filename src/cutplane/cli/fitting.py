@@ -19,14 +19,7 @@ import typer
 
 from cutplane.checkpoints.checkpoint import Checkpoint
 from cutplane.checkpoints.store import CheckpointError
-from cutplane.cli.fit import (
-    Choice,
-    Options,
-    check_parameters,
-    check_search,
-    choose,
-    is_table,
-)
+from cutplane.cli.fit import Choice, Options, check_parameters, check_search, choose, is_table
 from cutplane.cli.fit_report import Fit, fit_in_words, fit_to_json
 from cutplane.cli.options import require_at_least_one, require_outputs
 from cutplane.cli.process import ExitCode, complain, notes_of

@@ -31,14 +31,7 @@ from cutplane.estimators.classifier import LinearClassifier
 from cutplane.estimators.description import look_up
 from cutplane.estimators.estimator import Estimator, of_problems
 from cutplane.estimators.regressor import LinearRegressor
-from cutplane.report.charts import (
-    Chart,
-    Curve,
-    Table,
-    finite,
-    mean_run,
-    table_of_run,
-)
+from cutplane.report.charts import Chart, Curve, Table, finite, mean_run, table_of_run
 from cutplane.report.page import Report, Section, versions_section
 from cutplane.report.text import table as text_table
 from cutplane.report.words import Html, element, mean_certificate
@@ -146,18 +139,9 @@ class Comparison:
         titles, *rest = (
             " & ".join(cell.translate(_IN_LATEX) for cell in line) + r" \\" for line in lines
         )
-        return "\n".join(
-            [
-                *(f"% {note}" for note in notes),
-                rf"\begin{{tabular}}{{ll{'r' * (len(_TITLES) - 2)}}}",
-                r"\toprule",
-                titles,
-                r"\midrule",
-                *rest,
-                r"\bottomrule",
-                r"\end{tabular}",
-            ]
-        )
+        begin = rf"\begin{{tabular}}{{ll{'r' * (len(_TITLES) - 2)}}}"
+        head = [*(f"% {note}" for note in notes), begin, r"\toprule", titles, r"\midrule"]
+        return "\n".join([*head, *rest, r"\bottomrule", r"\end{tabular}"])
 
     def report(self) -> Report:
         """Return a page with the table, and curves of gaps against time."""

@@ -182,13 +182,9 @@ def _classification(model: Any, X: Any, y: Any) -> Quality:
         positive = getattr(model, "positive_class_", classes[1])
         scores = fetched(model.decision_function(X)) * (1.0 if positive == classes[1] else -1.0)
     probabilities = fetched(model.predict_proba(X)) if hasattr(model, "predict_proba") else None
+    predicted = fetched(model.predict(X))
     return ClassQuality(
-        y,
-        fetched(model.predict(X)),
-        classes,
-        positive=positive,
-        scores=scores,
-        probabilities=probabilities,
+        y, predicted, classes, positive=positive, scores=scores, probabilities=probabilities
     )
 
 

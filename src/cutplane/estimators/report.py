@@ -181,10 +181,7 @@ def _against_ideal(
     """Return a chart of what was observed against what was said; both are shares."""
     said, observed = ([pair[axis] for pair in pairs] for axis in (0, 1))
     place = len(tables)
-    tables += [
-        {"x": said, "y": observed},
-        {"x": [0.0, 1.0], "y": [0.0, 1.0]},
-    ]
+    tables += [{"x": said, "y": observed}, {"x": [0.0, 1.0], "y": [0.0, 1.0]}]
     curves = [Curve(place, "y", "observed", 1), Curve(place + 1, "y", "ideal", 7, dashed=True)]
     x_title, y_title = titles
     return Chart(id, y_title, [("x", x_title)], curves, shown=(-0.02, 1.02))
@@ -203,13 +200,8 @@ def _by_query(
     ranks = np.arange(1, len(order) + 1).tolist()
     tables.append({"x": ranks, "y": values[order].tolist()})
     curve = Curve(len(tables) - 1, "y", f"NDCG@{k}", 1)
-    chart = Chart(
-        "chart-queries",
-        f"NDCG@{k}",
-        [("x", "queries, from the worst")],
-        [curve],
-        shown=(-0.02, 1.02),
-    )
+    xs = [("x", "queries, from the worst")]
+    chart = Chart("chart-queries", f"NDCG@{k}", xs, [curve], shown=(-0.02, 1.02))
     worst = [
         [str(queries.names[place]), f"{values[place]:.4f}", f"{queries.sizes[place]:,}"]
         for place in order[:10]

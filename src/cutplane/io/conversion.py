@@ -53,15 +53,10 @@ _STREAM = "arrow stream"
 
 _DELIMITERS = {CSV: ",", TSV: "\t"}
 _ENDINGS = {
-    ".csv": CSV,
-    ".tsv": TSV,
-    ".tab": TSV,
-    ".parquet": PARQUET,
-    ".pq": PARQUET,
-    ".arrow": ARROW,
-    ".arrows": ARROW,
-    ".feather": ARROW,
-    ".ipc": ARROW,
+    CSV: {".csv"},
+    TSV: {".tsv", ".tab"},
+    PARQUET: {".parquet", ".pq"},
+    ARROW: {".arrow", ".arrows", ".feather", ".ipc"},
 }
 _COMPRESSED = {".gz", ".bz2", ".xz"}
 
@@ -152,7 +147,9 @@ def convert(
         path = Path(source)
         if path.suffix.lower() in _COMPRESSED:
             path = path.with_suffix("")
-        kind = _ENDINGS.get(path.suffix.lower(), SVMLIGHT) if format is None else format
+        ending = path.suffix.lower()
+        usual = next((kind for kind, known in _ENDINGS.items() if ending in known), SVMLIGHT)
+        kind = usual if format is None else format
     if kind not in (*FORMATS, _STREAM):
         raise InputError(f"unknown format {kind!r}; choose from {', '.join(FORMATS)}")
     watch = _Watch(source, kind, on_progress)

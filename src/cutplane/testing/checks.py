@@ -195,14 +195,7 @@ def check_loss(loss: Loss, y: Vector | None = None, *, n_trials: int = 20, seed:
     y = _targets(loss, rng) if y is None else np.asarray(y, dtype=np.float64)
     weights = _weights(loss, len(y), rng)
     places = [rng.normal(scale=2.0, size=len(y)) for _ in range(n_trials)]
-    tried = Tried(
-        repr(loss),
-        lambda z: loss(y, z, weights),
-        places,
-        1e-10,
-        rng,
-        subgradient="vector of slopes",
-    )
+    tried = Tried(repr(loss), lambda z: loss(y, z, weights), places, 1e-10, rng, "vector of slopes")
     check_slopes(tried)
     check_convex(tried)
     passed = ["slopes agree with finite differences", "convex: chords above, tangents below"]
