@@ -463,7 +463,7 @@ def _solver_fits(qp: Any, checker: _Checker) -> bool:
         return False
     planes = np.append(qp.support[: qp.size], qp.base)
     within = bool(((planes >= 0) & (planes < k)).all())
-    # Without a base of each group the factor is made anew.
+    # Without a base of each group the factor is computed again.
     based = qp.scale == 0.0 or len(qp.base) == checker.scope["g"]
     return within and based and len(np.unique(planes)) == len(planes)
 

@@ -5,11 +5,11 @@ nothing anywhere else, so a run that goes on from it takes the same steps, to th
 that was never stopped. It is refused unless problem, method and version are the same.
 
 Nearly all of a large state are the slopes of its planes. They never change, so they are stored by
-number, each once; the rest is small and stored anew each time. Matrices with room for more planes
+number, each once; the rest is small and stored again each time. Matrices with room for more planes
 than there are (slopes, Gram matrix) are stored without the room, and get some again.
 
 What is restored is believed: bounds and planes cannot be checked. Of a state that was written by
-somebody else only the place of its best point is taken, from which a run begins anew.
+somebody else only the place of its best point is taken, from which a new run starts.
 
 The best point is stored as it is, with its scores. Evaluated afresh it would have others: those of
 a point on a line are a mean of two, and differ in their last bits from a product with the data. A
@@ -213,7 +213,7 @@ class NoKeeper:
     # Only called where states are kept: a run without a checkpoint passes none of them.
 
     def after_iteration(self) -> None:
-        """Take note of what belongs to the state."""
+        """Record what belongs to the state."""
 
     def write_if_due(self, state: Run) -> None:
         """Begin to write the state if it is time."""
@@ -358,7 +358,7 @@ def stored_method(path: str | os.PathLike[str]) -> AnySolver:
             raise CheckpointError(f"{folder}: not signed with {store.key.where}, give method=")
     try:
         method = Codec({}).decode(Encoded(json.loads(text), {}))
-        # As if somebody had written it down: with the checks of its own.
+        # Made as by hand: with the checks of its own.
         options = {
             name: replace(option) if is_dataclass(type(option)) else option
             for name, option in options_of(method).items()

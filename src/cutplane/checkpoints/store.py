@@ -313,7 +313,7 @@ class Store:
         except BaseException:
             self.close()
             raise
-        # No file has a larger number than the manifest, unless somebody else wrote it.
+        # No file has a larger number than the manifest, unless another program wrote it.
         numbers = [int(part[2]) for part in parts if part]
         self._number = max([self.manifest.write if self.manifest else 0, *numbers])
 

@@ -47,7 +47,8 @@ class _OneLineErrors(TyperGroup):
         except OSError as error:  # files have errors of their own: this is standard output
             from cutplane.io.files import reason
 
-            _discard_output()
+            # What is left goes nowhere, or Python would fail on it again at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise _told(f"standard output: cannot write: {reason(error)}") from None
         except MemoryError:
             raise _told("not enough memory") from None
@@ -114,12 +115,6 @@ def _told(message: object, code: ExitCode = ExitCode.BAD_INPUT) -> typer.Exit:
 def _in_words(error: Any) -> str:
     command = error.ctx.command_path if error.ctx else "cutplane"
     return f"{error.format_message().rstrip('.')} (see {command} --help)"
-
-
-def _discard_output() -> None:
-    """Send what is left for standard output nowhere, or Python would fail on it again at exit."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
 
 
 def _show_version(wanted: bool) -> None:

@@ -7,8 +7,8 @@ While the program starts, and has nothing to lose, Ctrl-C ends it. An exception 
 package that is being imported may swallow it, or answer with a page of its own. While a command
 works, Ctrl-C is raised as in any program, and `cutplane.core.interrupts` lets it wait where there
 is a model. When the command is done, what is left takes a few milliseconds, and Ctrl-C changes
-nothing any more. Whoever has chosen another handler, or to ignore Ctrl-C as shells do for programs
-in the background, keeps it.
+nothing any more. Another handler, or ignoring Ctrl-C as shells do for programs in the
+background, is kept.
 
 Nothing slow is imported here: Ctrl-C is one line at any moment.
 """

@@ -204,7 +204,7 @@ def _plus(a: Sums, b: Sums) -> Sums:
 
 
 class Link:
-    """A connection between leader and worker, on which nobody waits for ever."""
+    """A connection between leader and worker, on which no wait is endless."""
 
     def __init__(self, connection: Connection, patience: float | None) -> None:
         self._connection, self._patience = connection, patience
@@ -364,11 +364,11 @@ class Leader:
         verb: str,
         *arguments: Any,
         each: Sequence[Any] | None = None,
-        hear: Callable[[Any], Any] | None = None,
+        on_report: Callable[[Any], Any] | None = None,
     ) -> list[Any]:
         """Run a verb on all workers, with arguments of their own last if there are any.
 
-        ``hear`` is called with what workers report meanwhile, and returns the answer.
+        ``on_report`` is called with what workers report meanwhile, and returns the answer.
 
         Returns
         -------
@@ -401,13 +401,13 @@ class Leader:
                 self.n_rounds += 1
                 kind = kinds.pop()
                 answer = _ANSWERS[kind](contents)
-                if kind == "report" and hear is not None:
-                    answer = hear(answer)
+                if kind == "report" and on_report is not None:
+                    answer = on_report(answer)
                 message = packed("answer", answer)
                 for k, link in enumerate(self._links):
                     self._guarded(k, link.send_packed, message)
         except BaseException:
-            if not self._idle:  # interrupted, say: nobody knows what the workers wait for
+            if not self._idle:  # interrupted, say: what the workers wait for is not known
                 self.close()
             raise
 

@@ -159,7 +159,7 @@ class ShardChains(_OfShape):
             counts.append((len(tokens.weights), *size))
         self._take_shape(shape)
         self._risks = _Parts(tuple(factors), risks)
-        self._n_sequences, self.n_tokens, self.n_entries = map(int, holding.total(counts))
+        self._n_sequences, self.n_tokens, self.n_entries = map(int, holding.worker.total(counts))
         n_pairs = shape.n_features * shape.n_labels if shape.pairs is None else len(shape.pairs)
         self.n_parameters = n_pairs + shape.n_labels * (shape.n_labels + 2 * shape.ends)
         self.evaluations = self.inferences = 0

@@ -2,7 +2,7 @@
 
 Each worker has an ordinary risk of its own rows, whose sums are those of all rows
 (`cutplane.cluster.allreduce`). So all come to the same points, planes and bounds. After every
-iteration they wait for the client, which hears the new best point and bound, calls the callbacks,
+iteration they wait for the client, which gets the new best point and bound, calls the callbacks,
 and answers whether to go on: Ctrl-C and the wish of a callback reach all workers at the same place.
 
 When a worker is lost, its shards are read by the others, and the run goes on from the best point
@@ -121,7 +121,7 @@ class RemoteRisk(Summable):
     ) -> Result:
         """Minimize the risk plus a regularizer: see `cutplane.minimize`."""
         progress = Progress(sys.stdout)
-        told: tuple[Callback, ...] = (*callbacks, progress) if verbose else (*callbacks,)
+        called: tuple[Callback, ...] = (*callbacks, progress) if verbose else (*callbacks,)
         for earlier, what in (options.resume, "resume"), (options.planes_from, "planes_from"):
             if earlier is not None:
                 problem.require_risk_of(earlier.problem, what)
@@ -136,7 +136,7 @@ class RemoteRisk(Summable):
         ):
             if kept.start is not None:
                 options = options._replace(start=kept.start, resume=None, planes_from=None)
-            watch = Watch(problem, method, told, kept, run, kept.state or options.resume)
+            watch = Watch(problem, method, called, kept, run, kept.state or options.resume)
             return watch.result(options)
 
     @cached_property
@@ -153,7 +153,7 @@ def evaluated(holding: Holding, named: Named, w: Vector) -> FarPoint:
 
 
 class Report(NamedTuple):
-    """What the client hears after an iteration.
+    """What the client gets after an iteration.
 
     Attributes
     ----------
@@ -223,18 +223,18 @@ def run(holding: Holding, named: Named, given: bytes, name: str) -> Outcome:
         best = cast(Point, replace(cast(FarPoint, earlier.best), risk=risk))
         earlier = replace(earlier, problem=problem, method=method, best=best)
         options = options._replace(planes_from=earlier)
-    told: list[Any] = [None]
+    sent: list[Any] = [None]
 
-    def hear(state: Run) -> bool:
+    def report(state: Run) -> bool:
         """Report an iteration to the client; do what it answers."""
         holding.left = name, state
-        best = far(state.best) if state.best is not told[0] else None
-        told[0] = state.best
+        best = far(state.best) if state.best is not sent[0] else None
+        sent[0] = state.best
         inferences = getattr(risk, "inferences", 0) - counted
         bounds = state.objective, state.lower, state.history[-1], state.stalled_for
-        answer: Answer = holding.report(Report(best, *bounds, inferences))
+        answer: Answer = holding.worker.reported(Report(best, *bounds, inferences))
         if answer.wants_run:
-            answer = holding.report(without_rows(state))
+            answer = holding.worker.reported(without_rows(state))
         if answer.interrupted:
             raise KeyboardInterrupt
         if answer.failed:
@@ -251,7 +251,7 @@ def run(holding: Holding, named: Named, given: bytes, name: str) -> Outcome:
         )
 
     try:
-        result = minimize(risk, regularizer, method=method, callbacks=[hear], **options._asdict())
+        result = minimize(risk, regularizer, method=method, callbacks=[report], **options._asdict())
     except _Failed as error:
         holding.left = "", None
         return outcome(error.result)  # type: ignore[attr-defined]
@@ -332,7 +332,7 @@ class Watch:
             given = dumps((problem.regularizer, self._method, options))
             try:
                 found: Outcome = sample.ask_once(
-                    run, self._risk.named, given, self._name, hear=self._hear
+                    run, self._risk.named, given, self._name, on_report=self._on_report
                 )
                 return found
             except Ended as error:
@@ -345,7 +345,7 @@ class Watch:
                     self.state.history = list(left.history)
                 self._inferences = getattr(self._risk, "inferences", 0)
 
-    def _hear(self, report: Report | Run) -> Answer:
+    def _on_report(self, report: Report | Run) -> Answer:
         """Take what the workers report, call the callbacks, and say how to go on.
 
         After the report of an iteration comes the whole run, if it was asked for.

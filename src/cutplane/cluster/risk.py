@@ -256,7 +256,7 @@ def extremes(holding: Holding, named: Named, w: Vector) -> tuple[float, float]:
     """Return the lowest and the highest score."""
     scores = named.risk(holding).at(w).scores.ravel()
     own = [(np.array([scores.min()]), np.array([scores.max()]))] * len(holding.held)
-    lowest, highest = holding.joined(own)
+    lowest, highest = holding.worker.joined(own)
     return float(lowest.min()), float(highest.max())
 
 

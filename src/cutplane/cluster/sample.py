@@ -68,6 +68,8 @@ class Holding:
         Its rows: features, targets and what else there is, by name.
     made : dict
         What functions make of them once, by name.
+    worker : Worker
+        How sums and reports reach the others, as soon as shards are here.
     held : tuple of ints
         The numbers of its shards.
     left : pair
@@ -80,7 +82,7 @@ class Holding:
         self._pool = BufferPool()
         self._pieces: dict[int, Arrays] = {}
         self._sample = ""
-        self._worker: Worker  # from when shards are here
+        self.worker: Worker  # from when shards are here
         self.held: tuple[int, ...] = ()
         self.data: Arrays = {}
         self.made: dict[str, Any] = {}
@@ -137,27 +139,19 @@ class Holding:
             # Pieces are views of the whole from now on, so that nothing is here twice.
             for shard, end, piece in zip(shards.held, ends, pieces, strict=True):
                 self._pieces[shard][name] = self.data[name][end - piece.shape[0] : end]
-        self._worker = Worker(shards, link, alike=alike)
+        self.worker = Worker(shards, link, alike=alike)
         self.held, self._shards = shards.held, shards
         n_here = self.data["X"].shape[0]
-        if n_here != self._worker.n_here:
-            raise ValueError(f"{n_here} rows were read in place of {self._worker.n_here}")
-
-    def joined(self, parts: Sequence[tuple[Any, ...]]) -> list[NDArray[Any]]:
-        """Return the arrays of all shards of all workers, place by place, in their order."""
-        return self._worker.joined(parts)
+        if n_here != self.worker.n_here:
+            raise ValueError(f"{n_here} rows were read in place of {self.worker.n_here}")
 
     def shards(self) -> list[Arrays]:
         """Return the rows of each shard here."""
         return [self._pieces[shard] for shard in self.held]
 
-    def total(self, sums: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
-        """Return the sums over all shards of all workers, place by place; one tuple a shard."""
-        return self._worker.total(sums)
-
     def of_shards(self, function: Callable[[Arrays], NDArray[Any]]) -> NDArray[Any]:
         """Return the arrays that a function makes of each shard, one after the other."""
-        return self.joined([(function(self._pieces[shard]),) for shard in self.held])[0]
+        return self.worker.joined([(function(self._pieces[shard]),) for shard in self.held])[0]
 
     def chosen(self, examples: NDArray[np.int64]) -> Arrays:
         """Return some examples of the whole sample, by their numbers in ascending order."""
@@ -167,14 +161,14 @@ class Holding:
                 _as_arrays(self._pieces[shard][name][self._own(examples, shard)])
                 for shard in self.held
             ]
-            found[name] = _from_arrays(self.joined(own), like)
+            found[name] = _from_arrays(self.worker.joined(own), like)
         return found
 
     def numbers_of(self, vector: NDArray[Any], examples: NDArray[np.int64]) -> NDArray[Any]:
         """Return those of some examples of the whole sample, of a vector with one for each here."""
-        pieces = np.split(vector, self._worker.bounds(self._shards.n_shards)[1:-1])
+        pieces = np.split(vector, self.worker.bounds(self._shards.n_shards)[1:-1])
         own = zip(pieces, self.held, strict=True)
-        return self.joined([(piece[self._own(examples, shard)],) for piece, shard in own])[0]
+        return self.worker.joined([(piece[self._own(examples, shard)],) for piece, shard in own])[0]
 
     def _own(self, examples: NDArray[np.int64], shard: int) -> NDArray[np.int64]:
         """Return those examples that are in a shard, by their numbers there."""
@@ -183,15 +177,11 @@ class Holding:
         own: NDArray[np.int64] = examples[first:last] - rows.start
         return own
 
-    def report(self, content: Any) -> Any:
-        """Send a report to the client; return its answer."""
-        return self._worker.reported(content)
-
     def _run(self, function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
         """Call a function; return what it finds where the first shard is: one worker tells."""
-        with placing(self._worker), thread_limit(self.n_threads), reusing(self._pool):
+        with placing(self.worker), thread_limit(self.n_threads), reusing(self._pool):
             found = function(self, *arguments)
-        return self._worker.of_first(found)
+        return self.worker.of_first(found)
 
 
 def stacked(pieces: list[Any]) -> Any:
@@ -361,13 +351,13 @@ class ShardedSample:
         self,
         function: Callable[..., Any],
         *arguments: Any,
-        hear: Callable[[Any], Any] | None = None,
+        on_report: Callable[[Any], Any] | None = None,
     ) -> Any:
         """Return what a function finds, called on all workers at once; LostWorker if one is lost.
 
-        ``hear`` answers what the function reports meanwhile (`Holding.report`).
+        ``on_report`` answers what the function reports meanwhile (`Worker.reported`).
         """
-        found = self._call("run", function, arguments, hear=hear)
+        found = self._call("run", function, arguments, on_report=on_report)
         return next((each for each in found if each is not None), None)
 
     def left(self, name: str) -> Run | None:
@@ -456,7 +446,7 @@ class ShardedSample:
         }
 
     def _deal(self, names: Sequence[str]) -> None:
-        """Give the shards that nobody has to those who have the fewest."""
+        """Give the shards without a worker to the workers that have the fewest."""
         self._holders = {name: self._holders.get(name, []) for name in names}
         taken = {shard for held in self._holders.values() for shard in held}
         free = [shard for shard in range(self.n_shards) if shard not in taken]

@@ -3,8 +3,8 @@
 An actor on each holds shards, and answers one leader. Dask starts it, frees it when its client is
 gone, and computes the partitions that shards are cut from. What is said between leader and worker
 goes over a connection of its own: a sum over two workers takes a fraction of a millisecond there, a
-call of an actor several milliseconds. Whoever connects must know a key that only the leader was
-told, by way of Dask.
+call of an actor several milliseconds. A connection needs a key that only the leader gets,
+by way of Dask.
 
 The command line has a client for a scheduler that runs, or for workers on this machine.
 """
@@ -133,7 +133,7 @@ class ShardActor:
         threading.Thread(
             target=self._answer, args=(listener,), daemon=True, name="cutplane worker"
         ).start()
-        # Nobody may come: then nobody waits for ever.
+        # No leader may come: then the wait ends.
         closing = threading.Timer(patience, _close, [listener])
         closing.daemon = True
         closing.start()
@@ -150,7 +150,7 @@ class ShardActor:
         _place.set(self._place)
         try:
             connection: Connection = listener.accept()
-        except Exception:  # closed, or somebody without the key
+        except Exception:  # closed, or a connection without the key
             return
         serve(connection, self._holding.serve)
 
@@ -159,8 +159,8 @@ def _keep_freed_memory() -> None:
     """Let the allocator of C keep memory for arrays to come, as it does outside of workers.
 
     Dask tells it to give memory back at once (MALLOC_TRIM_THRESHOLD_). With that set, every array
-    of 128 kB or more is asked of the system anew, page by page, which cost workers as much time as
-    all that they computed.
+    of 128 kB or more is requested from the system again, page by page, which cost workers as much
+    time as all that they computed.
     """
     with suppress(OSError, AttributeError):  # another system, or another allocator
         mallopt = ctypes.CDLL(None).mallopt
@@ -318,7 +318,7 @@ def _done(begun: Iterable[Future[Any]]) -> set[Future[Any]]:
 
 def known_workers(client: Client, patience: float) -> dict[str, Any]:
     """Return what the scheduler says of its workers, by their addresses."""
-    # Not `scheduler_info`: what that returns is set anew, without workers, from time to time.
+    # Not `scheduler_info`: what that returns is reset, without workers, from time to time.
     try:
         if client.status != "running":
             raise OSError(f"client {client.status}")
@@ -424,7 +424,7 @@ class DaskWorkers:
         """Connect to those of some workers that answer.
 
         One that is slow is waited for while its heart beats: the first time it imports cutplane.
-        One of which Dask hears nothing for as long as the patience is lost.
+        A worker silent for longer than the patience is considered lost.
         """
         begun = {in_background(partial(self._connect, worker)): worker for worker in workers}
         beats = {worker: (0.0, time.monotonic()) for worker in begun.values()}

@@ -195,9 +195,9 @@ def _open_table(source: Any, kind: str, watch: _Watch, query: str | None) -> Arr
         return csv_table(source, _DELIMITERS[kind], query, watch.take)
     if kind == _STREAM:  # data frames, query results, readers: what offers Arrow's C stream
         pa = require_pyarrow(watch.name)
-        with _told(watch.name, pa, []):
+        with _told(watch.name):
             reader = pa.RecordBatchReader.from_stream(source)
-        return ArrowTable(watch.name, reader.schema, partial(_chosen, watch.name, pa, reader))
+        return ArrowTable(watch.name, reader.schema, partial(_chosen, watch.name, reader))
     if os.fspath(source) == STANDARD_INPUT:
         raise InputError(f"{watch.name}: {kind} must be a file, not a stream")
     watch.take_all()
@@ -217,7 +217,7 @@ class _Watch:
         self._stat = self._look()
 
     def take(self, part: bytes) -> None:
-        """Take note of the next bytes of the file."""
+        """Add the next bytes of the file to the digest, and report them."""
         assert self._digest is not None
         self._digest.update(part)
         self._tell(self._done + len(part))
@@ -233,7 +233,7 @@ class _Watch:
             raise InputError(f"{self.name}: cannot read: {reason(error)}") from error
 
     def take_share(self, done: int, total: int) -> None:
-        """Take note that so many of all equal parts are done."""
+        """Report that some of all equal parts are done."""
         assert self._stat is not None
         self._tell(self._stat.st_size * done // max(total, 1))
 
@@ -473,7 +473,7 @@ def csv_table(
         raise InputError(f"{name}:1: not UTF-8 text") from None
     parse = csv.ParseOptions(delimiter=delimiter)
     at_once = csv.ReadOptions(use_threads=False, block_size=len(begin) + 1)
-    with _told(name, pa, []):
+    with _told(name):
         schema = csv.open_csv(io.BytesIO(begin), read_options=at_once, parse_options=parse).schema
     names = schema.names
     if all(map(reads_as_number, names)):
@@ -497,7 +497,7 @@ def csv_table(
         convert = csv.ConvertOptions(column_types=fields, include_columns=columns)
         # Buffered, only its end has fewer bytes than asked for: pyarrow takes them for a block.
         file = io.BufferedReader(_Parts(chain([bytes(head)], parts)))
-        with _told(name, pa, names):
+        with _told(name, names):
             yield from csv.open_csv(
                 file, read_options=read, parse_options=parse, convert_options=convert
             )
@@ -524,10 +524,10 @@ class _Parts(io.RawIOBase):
 
 def parquet_table(path: str, on_rows: Callable[[int, int], object]) -> ArrowTable:
     """Open a Parquet file; ``on_rows`` gets the number of rows read, and of all rows."""
-    pa = require_pyarrow(path)
+    require_pyarrow(path)
     from pyarrow import parquet
 
-    with _told(path, pa, []):
+    with _told(path):
         known = parquet.read_metadata(path)
         buffer_size = max(Sizes.BUFFER // known.num_columns, Sizes.LEAST_BUFFER)
         # Else it would read a whole group of rows at once, and a file may be one group.
@@ -536,7 +536,7 @@ def parquet_table(path: str, on_rows: Callable[[int, int], object]) -> ArrowTabl
     def batches(columns: list[str]) -> Iterator[Any]:
         n_rows, done = known.num_rows, 0
         size = rows_at_once(len(columns))
-        with _told(path, pa, []), file:
+        with _told(path), file:
             for batch in file.iter_batches(size, columns=columns, use_threads=False):
                 yield batch
                 done += batch.num_rows
@@ -551,33 +551,35 @@ def arrow_table(path: str, on_part: Callable[[int, int], object]) -> ArrowTable:
     ``on_part`` gets the number of batches read, and of all batches.
     """
     pa = require_pyarrow(path)
-    with _told(path, pa, []):
+    with _told(path):
         mapped = pa.memory_map(path)
         try:
             file = pa.ipc.open_file(mapped)
         except pa.ArrowInvalid:
             mapped.seek(0)
             stream = pa.ipc.open_stream(mapped)
-            return ArrowTable(path, stream.schema, partial(_chosen, path, pa, stream))
+            return ArrowTable(path, stream.schema, partial(_chosen, path, stream))
 
     def all_batches() -> Iterator[Any]:
         for k in range(file.num_record_batches):
             yield file.get_batch(k)
             on_part(k + 1, file.num_record_batches)
 
-    return ArrowTable(path, file.schema, partial(_chosen, path, pa, all_batches()))
+    return ArrowTable(path, file.schema, partial(_chosen, path, all_batches()))
 
 
-def _chosen(name: str, pa: Any, batches: Iterator[Any], columns: list[str]) -> Iterator[Any]:
+def _chosen(name: str, batches: Iterator[Any], columns: list[str]) -> Iterator[Any]:
     """Yield some columns of record batches."""
-    with _told(name, pa, []):
+    with _told(name):
         for batch in batches:
             yield batch.select(columns)
 
 
 @contextlib.contextmanager
-def _told(name: str, pa: Any, columns: list[str]) -> Iterator[None]:
+def _told(name: str, columns: Sequence[str] = ()) -> Iterator[None]:
     """Say in one line what is wrong with a table."""
+    import pyarrow as pa
+
     try:
         yield
     except (InputError, MemoryError):

@@ -6,7 +6,7 @@ What cannot be read, is damaged or is no text raises `InputError`, what cannot b
 The kind of compression is read off the first bytes, not off the name, so that a renamed file and
 a compressed stream on standard input work alike. A few bytes can decompress to more than the
 memory holds, so what comes out is limited to a multiple of what goes in. Files come part by part,
-so that nobody has to hold more than a part.
+so that a part is all that must be held.
 
 Of a file that is written, a reader sees the old one or the new one; a failure leaves the old one.
 After a loss of power there is one of them, too, never a part of one (`cutplane.compute.durable`).
@@ -47,7 +47,7 @@ class Wrong(Exception):
 def require_regular(path: str | os.PathLike[str]) -> None:
     """Raise InputError if a path is a pipe, a socket or a device: to open one may take for ever.
 
-    A path that nothing can be read from, such as a folder, is left to whoever opens it.
+    A path that nothing can be read from, such as a folder, is left to the code that opens it.
     """
     try:
         mode = os.stat(path).st_mode
@@ -152,7 +152,7 @@ def read_parts(
                 try:
                     n_bytes = os.fstat(file.fileno()).st_size
                 except OSError:
-                    n_bytes = 0  # nobody knows
+                    n_bytes = 0  # not known
                 yield from _decompressed(raw, kind, start, name_of(path), n_bytes)
                 return
         yield from raw
@@ -243,7 +243,7 @@ def _decompressed(
     """Yield what a compressed file of ``n_bytes`` (or more, if not known) contains, part by part.
 
     Parts are held back while they are suspiciously many, until they are known to be within the
-    limit: nobody should make anything of a file that is going to be refused for its size.
+    limit: nothing should be made of a file that will be refused for its size.
     """
     held: list[bytes] = []
     taken = made = 0

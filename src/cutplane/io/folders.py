@@ -9,8 +9,8 @@ Arrays are files of NumPy, so that anything can read them. They grow row by row,
 memory when they are complete. The manifest is written last: a folder is there when it is complete,
 or not at all.
 
-A part of a folder is a path and a range of rows, which is all that travels to workers. Whoever
-holds it reads it from the folder itself, and one that is lost is read again. The folder must have
+A part of a folder is a path and a range of rows, which is all that travels to workers. They
+read it from the folder itself, and read it again if one is lost. The folder must have
 the same path everywhere, and is recognized by the digest of its manifest, in which are those of all
 its arrays.
 """
@@ -85,7 +85,7 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     n_rows, n_features : int
     block_bounds : list of ints
         The rows where blocks begin, and where the last ends: sums over examples are taken block by
-        block, and blocks depend on the data alone, so that whoever adds up finds the same bits.
+        block, and blocks depend on the data alone, so that sums have the same bits everywhere.
     feature_names : list of str, or None
     target, weights, queries : str or None
         The columns that these were, None if there are none.
@@ -249,7 +249,7 @@ class ArrayWriter:
         self._file.close()
 
     def _write_header(self) -> int:
-        # It has room for any number of rows: NumPy leaves that for whoever appends.
+        # It has room for any number of rows: NumPy leaves that for appending.
         shape = (self.n_rows, *self._row)
         header = {"descr": self._dtype.str, "fortran_order": False, "shape": shape}
         np.lib.format.write_array_header_1_0(self._file, header)
@@ -646,7 +646,7 @@ class FolderRecipe:
 def dask_arrays(folder: DataFolder, n_parts: int) -> dict[str, Any]:
     """Return ``X``, and those of ``y``, ``weights`` and ``queries`` that exist, as Dask arrays.
 
-    Nothing is read before a partition is needed, and then by whoever needs it: the folder must
+    Nothing is read before a partition is needed, and then by its worker: the folder must
     have the same path on every worker.
 
     Parameters

@@ -122,7 +122,7 @@ def class_labels(labels: NDArray[Any], name: str, *, certain: bool, least: int =
 
     Fractions become words too, because scikit-learn takes them for measurements. Fewer than the
     ``least`` classes are refused, and so are numbers too large to be told apart, and, unless
-    somebody is ``certain`` that they are classes, labels that look like measurements.
+    they are ``certain`` to be classes, labels that look like measurements.
     """
     classes, counts = np.unique(labels, return_counts=True)
     if labels.dtype.kind == "f" and (abs(classes) >= _LARGEST_EXACT_INTEGER).any():

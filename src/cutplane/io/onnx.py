@@ -191,7 +191,7 @@ def _grades(graph: Graph, model: Any, scores: str) -> dict[str, str]:
     found = {"label": _picked(graph, model.classes_, place), "scores": _column(graph, scores)}
     beyond = _probability(graph, model, above)
     if beyond is not None:
-        # Everyone is above no threshold, nobody above all: differences of neighbors.
+        # P(above no threshold) = 1, P(above all) = 0: differences of neighbors.
         none = graph.add("Mul", scores, 0.0)
         one = graph.add("Add", none, 1.0)
         higher = graph.add("Concat", beyond, none, axis=1)

@@ -274,7 +274,7 @@ def parse_plain_lines(
     largest : int
         The largest index that is allowed.
     words : bool
-        Whether labels are words. Any are taken: whoever decodes them must look at them.
+        Whether labels are words. Any are taken: decoding them checks them.
     queries : bool
         Whether a query is asked for.
     to : Arrays

@@ -62,7 +62,7 @@ def bar_on(stream: TextIO) -> Iterator[Callable[[float, str], None]]:
 
 @contextmanager
 def bytes_on(stream: TextIO) -> Iterator[Callable[[int, int | None], None]]:
-    """Show how many bytes are done: as `bar_on`, or by lines if nobody knows how many there are.
+    """Show how many bytes are done: as `bar_on`, or by lines if the total is not known.
 
     What is yielded is called with the bytes that are done, and with all of them, or None.
     """
@@ -72,7 +72,7 @@ def bytes_on(stream: TextIO) -> Iterator[Callable[[int, int | None], None]]:
 
         def tell(done: int, total: int | None) -> None:
             nonlocal shown
-            # Every 100 MB if nobody knows how many will come.
+            # Every 100 MB if the total is not known.
             step = steps * done // total if total else done // 100_000_000
             if step == shown:
                 return

@@ -68,7 +68,7 @@ def table(
     return element("div", element("table", head, body), class_="scroll")
 
 
-# From best to worst. An interruption comes last because the user must hear of it above all.
+# From best to worst. An interruption comes last because it matters most to the user.
 _SEVERITY = [
     Status.OPTIMAL,
     Status.STATIONARY,

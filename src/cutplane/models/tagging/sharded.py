@@ -62,8 +62,8 @@ def look(holding: Holding, vectorizer: Vectorizer, min_count: int) -> Found:
         sums.append((float(weights.sum()), float(weights @ tokens.lengths)))
     if len({labels.dtype.kind for labels, *_ in parts if len(labels)}) > 1:
         raise ValueError("labels must be of one type")
-    joined = holding.joined([_alike(*part) for part in parts])
-    weight, n_tokens = holding.total(sums)
+    joined = holding.worker.joined([_alike(*part) for part in parts])
+    weight, n_tokens = holding.worker.total(sums)
     if len(joined[0]) == 0:
         raise ValueError("there is no token that counts: all sequences are empty or weigh 0")
     several = np.unique(joined[3])
@@ -150,7 +150,7 @@ def observed(holding: Holding, reader: SequenceReader) -> NDArray[np.int64]:
             continue
         used = counted[X.row] & (X.data != 0.0)
         found.append((np.unique(X.col[used].astype(np.int64) * n + tokens.y[X.row[used]]),))
-    return np.unique(holding.joined(found)[0])
+    return np.unique(holding.worker.joined(found)[0])
 
 
 def fit_bag(model: SequenceTagger, X: Any, y: Any, sample_weight: Any) -> None:
