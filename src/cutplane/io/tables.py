@@ -28,6 +28,7 @@ import io
 import math
 import os
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -240,8 +241,8 @@ def names_of(first: Sequence[str], name: str, without: Collection[str]) -> list[
                 "it one (pandas writes its index like that, unless told index=False)"
             )
     names = [column or str(number) for number, column in enumerate(names, start=1)]
-    for column in names:
-        if names.count(column) > 1:
+    for column, count in Counter(names).items():
+        if count > 1:
             raise InputError(f"{name}:1: two columns have the name {column!r}")
     return names
 
