@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from cutplane.compute.arrays import Matrix, Vector
 from cutplane.compute.compiled import njit
-from cutplane.compute.threads import default_threads, run_blocks
+from cutplane.compute.threads import map_parts, thread_limit
 from cutplane.models.sequences.chain import Indices, Labels, longest_in, tokens_of
 from cutplane.models.speech.model import Array, Covariance, GaussianHMMs
 from cutplane.models.speech.paths import Moves, Path, best_labels, fill_best
@@ -361,14 +361,11 @@ class Likelihood:
             rows, offsets = tokens_of(bounds, chosen)
             return ClassFit(one, frames[rows], offsets, weights[owners[chosen]], floors, own=own)
 
+        n_numbers = frames.size * one.n_states * one.n_components
+
         def each(work: Callable[[ClassFit], None], groups: list[list[ClassFit]]) -> None:
-            fits = [fit for group in groups for fit in group]
-
-            def block(first: int, last: int) -> None:
-                for fit in fits[first:last]:
-                    work(fit)
-
-            run_blocks(block, len(fits), n_threads=n_threads or default_threads())
+            with thread_limit(n_threads):
+                map_parts(work, [*chain.from_iterable(groups)], n_numbers)
 
         fits = [begin(c) for c in range(hmms.n_classes)]
         # Classes that share a covariance make one group, which converges together.

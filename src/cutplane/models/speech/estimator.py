@@ -5,6 +5,7 @@ from __future__ import annotations
 from copy import copy
 from dataclasses import field
 from functools import partial
+from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -415,7 +416,7 @@ class HMMTagger(HMMModel):
         """
         frames, numbers, begins = self._labeled(X, lengths)
         found = []
-        for first, last in zip(frames.offsets[:-1], frames.offsets[1:], strict=True):
+        for first, last in pairwise(frames.offsets):
             starts = np.flatnonzero(begins[first:last])
             ends = [*starts[1:].tolist(), int(last - first)]
             labels = self.classes_[numbers[first + starts]].tolist()

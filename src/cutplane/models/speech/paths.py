@@ -233,7 +233,8 @@ def reach(
                     row[s] = max(row[s], enter + start[s])
         for s in range(n_all):
             best[t, pad + s] = row[s] + E[i0 + t, s]
-            if wrong != 0.0 and s // n_states != y[i0 + t]:
+        for s in range(n_all if wrong != 0.0 else 0):
+            if s // n_states != y[i0 + t]:
                 best[t, pad + s] += wrong
 
 

@@ -180,8 +180,7 @@ def as_features(given: Any, n_parameters: int, *, name: str = "joint_feature") -
 def _summed(indices: NDArray[np.int64], values: Vector) -> Features:
     """Return features with the values at each place added up, in the order they came."""
     places, where = np.unique(indices, return_inverse=True)
-    sums = np.zeros(len(places))
-    np.add.at(sums, where, values)
+    sums = np.asarray(np.bincount(where, values, len(places)), dtype=np.float64)
     kept = sums != 0.0  # NaN is kept, to be found
     return Features(places[kept], sums[kept])
 
