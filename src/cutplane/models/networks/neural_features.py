@@ -137,7 +137,7 @@ def begin(features: Any, X: Any, n_labels: int, n_rest: int, n_threads: int | No
         How many labels there are, and parameters of the chain besides.
     n_threads : int or None
     """
-    torch = import_torch()
+    import_torch()  # first of all: it may be missing
     pretraining: list[list[Epoch]] = []
     if isinstance(features, NeuralFeatures):
         features.check()
@@ -150,9 +150,7 @@ def begin(features: Any, X: Any, n_labels: int, n_rest: int, n_threads: int | No
         module = deepcopy(features)
         coef = np.zeros((n_labels, _width(module, X[:1])))
         rest = np.zeros(n_rest)
-    scores = TorchScores(
-        with_scores(module, coef), X, dtype=getattr(torch, dtype_of(features)), n_threads=n_threads
-    )
+    scores = _scorer(features, module, coef, X, n_threads)
     return Begun(scores, np.concatenate([scores.start, rest]), module, pretraining)
 
 
@@ -165,9 +163,11 @@ def require_features(features: Any) -> None:
     )
 
 
-def dtype_of(features: Any) -> str:
-    """Return the precision that a network is evaluated in."""
-    return features.dtype if isinstance(features, NeuralFeatures) else "float64"
+def _scorer(features: Any, module: Any, coef: Matrix, X: Any, n_threads: int | None) -> TorchScores:
+    """Return the scores of labels by the weights on top of a network, in its precision."""
+    dtype = features.dtype if isinstance(features, NeuralFeatures) else "float64"
+    dtype = getattr(import_torch(), dtype)
+    return TorchScores(with_scores(module, coef), X, dtype=dtype, n_threads=n_threads)
 
 
 def scores_of(
@@ -176,8 +176,7 @@ def scores_of(
     """Return the scores of labels, by a fitted network and the weights on top."""
     if X.shape[0] == 0:
         return np.empty((0, len(coef)))
-    dtype = getattr(import_torch(), dtype_of(features))
-    scores = TorchScores(with_scores(network, coef), X, dtype=dtype, n_threads=n_threads)
+    scores = _scorer(features, network, coef, X, n_threads)
     found = scores.scores(scores.start)
     return found.reshape(len(found), -1)
 

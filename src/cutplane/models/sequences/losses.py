@@ -318,8 +318,7 @@ class ChainLoss(ABC):
     """A convex function of the scores of sequences of labels."""
 
     worst_labels = False  # whether it is a maximum over labels, its outcomes are `WorstLabels`
-    probabilities = False  # whether its outcomes have the probabilities of labels
-    smooth = False
+    probabilities = False  # whether its outcomes have the probabilities of labels: it is smooth
 
     @abstractmethod
     def evaluate(self, data: LabeledChains, scores: ChainScores) -> ChainOutcome:
@@ -378,7 +377,6 @@ class ChainCRF(ChainLoss):
     """``log sum_y' exp(score(y')) - score(y)``: a linear-chain conditional random field."""
 
     probabilities = True
-    smooth = True
 
     def evaluate(self, data: LabeledChains, scores: ChainScores) -> Marginals:
         """Find the probabilities of labels and of pairs of labels."""
