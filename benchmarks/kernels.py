@@ -145,7 +145,7 @@ def measure_products(
 
 
 def measure_compilation() -> Iterator[tuple[str, float]]:
-    """Compile every kernel anew, without the cache on disk."""
+    """Compile every kernel again, without the cache on disk."""
     rng = np.random.default_rng(2)
     X = rng.standard_normal((8, 5))
     inputs = [X, np.asfortranarray(X), scipy.sparse.csr_array(X)]

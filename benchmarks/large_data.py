@@ -7,7 +7,7 @@ small fit has been made: from then on it may allocate so many megabytes more, le
 have. The limit is RLIMIT_DATA, which counts memory of the process's own and not files that are
 mapped for reading. (RLIMIT_AS would count those too, and a limit on resident memory is ignored by
 Linux.) The system keeps as much of the files in its cache as it has memory for, and reads the rest
-anew in each pass.
+again in each pass.
 """
 
 import argparse

@@ -52,7 +52,7 @@ def main():
         walks = {}
         for rule in Rule:
             passes = CompiledSteps(problem, Settings(rule))
-            walks[rule] = passes, passes.begun()
+            walks[rule] = passes, passes.initial()
             for _ in range(5):
                 passes.steps(walks[rule][1])
         for _ in range(REPEATS):

@@ -170,6 +170,6 @@ def _entry(path: str, value: Any, example: str | None) -> str:
 
 def _write(path: Path, title: str, entries: list[str]) -> None:
     text = "\n\n".join([f"{title}\n{'=' * len(title)}", *entries]) + "\n"
-    # Only if it changed: what is older than its page is built anew.
+    # Only if it changed: what is older than its page is built again.
     if not path.exists() or path.read_text(encoding="utf-8") != text:
         path.write_text(text, encoding="utf-8")

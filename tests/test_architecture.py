@@ -443,7 +443,7 @@ def _names(assignment):
 
 
 def _sums_up(line, begun):
-    """Whether ``name += value`` adds up floats over the loop; ``begun`` anew are others."""
+    """Whether ``name += value`` adds up floats over the loop; ``begun`` again are others."""
     counts = isinstance(line.value, ast.Constant | ast.Compare)
     return isinstance(line.target, ast.Name) and line.target.id not in begun and not counts
 

@@ -163,7 +163,7 @@ def test_warm_start(of):
     assert model.evaluations_ <= cold
     assert model.certificate_.objective <= clone(model).fit(X, y).certificate_.objective * 1.001
     assert not np.array_equal(first, model.likelihood_coef_)
-    model.set_params(n_states=3).fit(X, y)  # another shape starts anew
+    model.set_params(n_states=3).fit(X, y)  # another shape starts again
     assert model.hmms_.n_states == 3
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import cutplane as cp
 from cutplane.core.state import Problem
-from cutplane.solvers.block_ascent import Pull, block_ascent, outputs_of
+from cutplane.solvers.block_ascent import ProximalTerm, block_ascent, outputs_of
 
 from ..risks.test_chain import optimum, risk_of
 from ..structured.problems import PROBLEMS, Objective
@@ -33,15 +33,15 @@ def words(seed, n=60, *, n_labels=4, d=6):
 def check_planes(risk, lam, rng):
     """Ascend and learn; assert that planes lie below the risk and that bounds do not fall."""
     regularizer, zero = cp.L2(lam), np.zeros(risk.n_parameters)
-    outputs, pull = outputs_of(risk), Pull.toward(zero, 0.0, lam)
+    outputs, term = outputs_of(risk), ProximalTerm.toward(zero, 0.0, lam)
     state = outputs.learn(outputs.first(20), risk.at(zero))
     bound = -np.inf
     for _ in range(4):
-        w, _ = outputs.minimizer(state, pull)
-        gaps = outputs.ascend(state, w, pull, rng.permutation(outputs.examples(state)))
+        w, _ = outputs.minimizer(state, term)
+        gaps = outputs.ascend(state, w, term, rng.permutation(outputs.examples(state)))
         assert (gaps >= 0.0).all()
         drifted = outputs.vector(w)
-        plane, exact = outputs.plane(state, pull)
+        plane, exact = outputs.plane(state, term)
         np.testing.assert_allclose(exact, drifted, atol=1e-11 * (1.0 + np.abs(drifted).max()))
         np.testing.assert_allclose(state.kept.alpha.sum(axis=1), 1.0, rtol=1e-14)
         assert (state.kept.alpha >= 0.0).all()
@@ -167,11 +167,11 @@ def check_proximal_term(risk, lam, rng):
     state = outputs.learn(outputs.first(20), risk.at(np.zeros(risk.n_parameters)))
     for strength in (0.0, 0.5 * lam, 10.0 * lam):
         center = rng.normal(size=risk.n_parameters)
-        pull = Pull.toward(center, strength, lam)
-        w, _ = outputs.minimizer(state, pull)
-        outputs.ascend(state, w, pull, rng.permutation(outputs.examples(state)))
+        term = ProximalTerm.toward(center, strength, lam)
+        w, _ = outputs.minimizer(state, term)
+        outputs.ascend(state, w, term, rng.permutation(outputs.examples(state)))
         drifted = outputs.vector(w)
-        plane, minimizer = outputs.plane(state, pull)
+        plane, minimizer = outputs.plane(state, term)
         exact = (strength * center - plane.slope) / (lam + strength)
         size = 1.0 + np.abs(exact).max()
         np.testing.assert_allclose(minimizer, exact, atol=1e-13 * size)
@@ -273,7 +273,7 @@ def test_takes_far_fewer_inferences_than_a_line_search(lam):
 
 def test_the_proximal_term_saves_inferences():
     counts, usual = [], block_ascent()
-    for method in (usual, replace(usual, pull=0.0)):
+    for method in (usual, replace(usual, proximal=0.0)):
         risk = words(2, 200)
         result = cp.minimize(risk, cp.L2(1e-4), method=method, tol=1e-2)
         assert result.status == "optimal"
@@ -324,7 +324,7 @@ def test_says_why_it_cannot_be_used():
 
 
 def test_few_examples_that_are_told_apart_with_a_tiny_lam():
-    # With the pull it takes 1,500 evaluations or more, without 92; groups of planes take 252.
+    # With the term it takes 1,500 evaluations or more, without 92; groups of planes take 252.
     rng = np.random.default_rng(0)
     secret = rng.normal(size=(20, 5))
     X = rng.normal(size=(60, 20))

@@ -51,7 +51,7 @@ def test_compiled_steps_are_the_evaluated_ones(rule, projected, options):
     settings = Settings(rule, projected=projected)
     compiled, evaluated = passes_of(problem, settings), PartSteps(problem, settings)
     assert isinstance(compiled, MarginSteps)
-    walks = compiled.begun(), evaluated.begun()
+    walks = compiled.initial(), evaluated.initial()
     for _ in range(3):
         planes = compiled.taken(walks[0])[0], evaluated.taken(walks[1])[0]
         np.testing.assert_allclose(planes[0].slope, planes[1].slope, rtol=1e-7, atol=1e-9)
@@ -110,7 +110,7 @@ def test_passes_close_the_gap_and_can_be_resumed(rule):
 def test_inferences_are_counted():
     risk = chains()
     passes = passes_of(Problem(risk, cp.L2(0.05)), Settings(Rule.OPTIMISTIC))
-    walk = passes.begun()
+    walk = passes.initial()
     before = risk.inferences
     passes.taken(walk)
     assert risk.inferences == before + 24  # those that have a weight

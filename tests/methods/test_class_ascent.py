@@ -52,7 +52,7 @@ def test_planes_stay_below_the_risk_and_bounds_never_fall(
     sample = Sample(loss, seed, layout=layout, dtype=dtype)
     risk, regularizer = sample.risk(intercept=intercept), cp.L2(lam)
     ascent = ClassAscent(Problem(risk, regularizer))
-    own, bound = ascent.begun(), -np.inf
+    own, bound = ascent.initial(), -np.inf
     for _ in range(4):
         own = ascent.improved(own, most=3)
         drifted = own.W.copy()
@@ -74,7 +74,7 @@ def test_any_shares_make_a_plane_below_the_risk(loss, seed, intercept, sharp):
     risk = sample.risk(intercept=intercept)
     ascent = ClassAscent(Problem(risk, cp.L2(0.1)))
     shares = sample.rng.dirichlet(np.full(sample.k, 0.05 if sharp else 1.0), len(sample.y))
-    plane, _ = ascent.plane(replace(ascent.begun(), shares=shares))
+    plane, _ = ascent.plane(replace(ascent.initial(), shares=shares))
     values_below(plane, risk, sample.rng)
 
 
@@ -149,7 +149,7 @@ def test_gains_add_up_to_the_gap(loss):
     sample = Sample(loss, 8)
     risk, lam = sample.risk(intercept=False), 0.05
     ascent = ClassAscent(Problem(risk, cp.L2(lam)))
-    own = ascent.improved(ascent.begun(), most=2)
+    own = ascent.improved(ascent.initial(), most=2)
     plane, own = ascent.plane(own)
     point = ascent.point(own, own.offsets)
     own = ascent.chosen(own, point.scores)

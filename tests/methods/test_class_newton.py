@@ -100,7 +100,7 @@ def test_gradient_and_curvature_are_derivatives(loss, seed, intercept, layout):
         """Return the state after a step: coefficients, and scores of the mean example."""
         D = direction.reshape(k, -1)
         w = middle.w + D[:, :d].ravel()
-        own = steps.begun_at(risk.with_scores(w, risk.map.scores(w), at=middle._at), centers, 1.0,
+        own = steps.initial_at(risk.with_scores(w, risk.map.scores(w), at=middle._at), centers, 1.0,
                              spectrum)  # fmt: skip
         if intercept:
             own.offsets = own.offsets + D[:, d] - D[:, :d] @ spectrum.mean
@@ -138,7 +138,7 @@ def test_planes_of_every_step_stay_below_the_risk(loss, seed, lam, layout, dtype
     sample = Sample(loss, seed, layout=layout, dtype=dtype)
     risk = sample.risk(intercept=intercept)
     steps = ClassNewton(Problem(risk, cp.L2(lam)))
-    own, point = steps.begun(risk.at(np.zeros(risk.n_parameters)))
+    own, point = steps.initial(risk.at(np.zeros(risk.n_parameters)))
     values_below(own.plane, risk, sample.rng)
     for _ in range(3):
         before = own.value + cp.L2(lam).value(own.w), own.width, own.centers

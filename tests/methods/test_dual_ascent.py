@@ -47,7 +47,7 @@ def test_planes_stay_below_the_risk_and_bounds_never_fall(loss, seed, lam, inter
     risk, rng = sample(loss, seed, intercept=intercept)
     regularizer = cp.L2(lam)
     ascent = DualAscent(Problem(risk, cp.L2(lam)))
-    duals = ascent.begun()
+    duals = ascent.initial()
     bound = -np.inf
     for _ in range(5):
         duals = ascent.improved(duals, passes=1.0, most=3)
@@ -78,7 +78,7 @@ def test_dense_rows_take_the_steps_of_sparse_ones(loss, order, intercept, seed, 
     found = []
     for each in (risk, dense):
         ascent = DualAscent(Problem(each, cp.L2(1e-2)))
-        duals = ascent.begun()
+        duals = ascent.initial()
         for _ in range(epochs):
             duals = ascent._epoch(duals, np.flatnonzero(risk.weights))[0]
         found.append(duals)
@@ -151,7 +151,7 @@ def test_an_epoch_knows_the_gap_it_began_with(loss, seed, lam):
     X = sp.csr_array(np.diag(rng.uniform(0.5, 2.0, m)))
     risk = cp.ScoredRisk(X, y, loss, weights=rng.uniform(0.5, 2.0, m), intercept=False)
     ascent = DualAscent(Problem(risk, cp.L2(lam)))
-    duals = ascent.begun()
+    duals = ascent.initial()
     duals.beta[:] = risk.loss.slopes(risk.y, rng.normal(size=m), np.ones(m))
     plane, duals = ascent.plane(duals)
     point, regularizer = risk.at(duals.w), cp.L2(lam)
@@ -176,7 +176,7 @@ def problem_bound(plane, regularizer):
 def test_an_epoch_visits_each_example_once(loss, seed):
     risk, _ = sample(loss, seed)
     ascent = DualAscent(Problem(risk, cp.L2(1e-2)))
-    duals = ascent.begun()
+    duals = ascent.initial()
     examples = order = duals.visited if ascent.never_settle else duals.movable
     everyone, lengths = np.sort(examples), np.diff(risk.rows.starts)
     for _ in range(6):
@@ -233,7 +233,7 @@ def test_the_number_of_threads_leaves_no_trace(intercept):
 def test_logistic_epochs_rest_the_examples_with_nothing_to_gain():
     risk, _ = sample(cp.Logistic(), 3, m=400)
     ascent = DualAscent(Problem(risk, cp.L2(1e-4)))
-    duals = ascent.begun()
+    duals = ascent.initial()
     for _ in range(3):
         _, duals = ascent.plane(ascent.improved(duals, passes=2.0, most=10))
         point = risk.at(duals.w)
@@ -257,7 +257,7 @@ def test_logistic_epochs_rest_the_examples_with_nothing_to_gain():
 def test_shrinking_leaves_only_settled_duals_out(loss):
     risk, _ = sample(loss, 3)
     ascent = DualAscent(Problem(risk, cp.L2(1e-2)))
-    duals = ascent.begun()
+    duals = ascent.initial()
     left_out = 0
     for _ in range(10):
         _, duals = ascent.plane(ascent.improved(duals, passes=1.0, most=3))

@@ -48,7 +48,7 @@ def test_planes_stay_below_the_risk(loss, seed, lam, intercept):
     risk, rng = sample(loss, seed, intercept=intercept)
     start = risk.at(0.3 * rng.normal(size=risk.n_parameters))
     steps = SmoothedNewton(Problem(risk, cp.L2(lam)))
-    state = steps.begun(start, 0.0 if loss.smoothed(1) is loss else 1.0, np.zeros(len(risk.y)))
+    state = steps.initial(start, 0.0 if loss.smoothed(1) is loss else 1.0, np.zeros(len(risk.y)))
     for _ in range(5):
         for plane in steps.step(state):
             for _ in range(5):
@@ -331,7 +331,7 @@ def test_duals_of_another_problem_do_not_stop_it():
     wrong = rng.uniform(-1.0, 1.0, 300) * (risk.y < 0)
     problem = Problem(risk, cp.L2(1e-3))
     steps = SmoothedNewton(problem)
-    state = steps.begun(risk.at(np.zeros(8)), 1e-6, wrong)
+    state = steps.initial(risk.at(np.zeros(8)), 1e-6, wrong)
     for _ in range(200):
         steps.step(state)
     reached = problem.objective(state.point)

@@ -178,7 +178,7 @@ def test_directions_with_and_without_a_matrix(loss, intercept, monkeypatch):
     for by_products in (False, True):
         steps = SmoothedNewton(Problem(risk, cp.L2(0.1)), by_products=by_products)
         start = risk.at(np.zeros(risk.n_parameters))
-        own = steps.begun(start, 0.0 if loss.smoothed(1.0) is loss else 2.0)
+        own = steps.initial(start, 0.0 if loss.smoothed(1.0) is loss else 2.0)
         steps.step(own)
         both.append(own.point)
     np.testing.assert_allclose(both[1].w, both[0].w, atol=1e-7 * np.abs(both[0].w).max())
@@ -198,7 +198,7 @@ def test_wide_data_need_no_matrix():
 def test_ctrl_c_ends_epochs(waits, monkeypatch):
     monkeypatch.setattr(interrupts._watch, "waiting", waits)
     own = DualAscent(Problem(problem(cp.Hinge(), sparse=True), cp.L2(1e-7)))
-    duals, clock = own.begun(), Clock(monkeypatch)
+    duals, clock = own.initial(), Clock(monkeypatch)
     with pace.using(np.inf, interrupts.is_waiting):
         own.improved(duals, most=20, passes=50.0)
     assert (clock.now == 2.0) is waits  # one epoch

@@ -217,7 +217,7 @@ def test_theorem_4_epsilon_is_met_with_the_promised_probability(delta, m):
             Rule.OPTIMISTIC, seed=seed, sampling=cp.Sampling.DRAWN, epsilon=epsilon, delta=delta
         )
         passes = CompiledSteps(Problem(risk, cp.L2(lam)), settings)
-        walk, steps = passes.begun(), 0
+        walk, steps = passes.initial(), 0
         while not walk.confident:
             passes.taken(walk)
             steps += risk.n_examples

@@ -160,7 +160,7 @@ def test_compiled_steps_are_those_of_the_paper(rule, layout, batch, projected, l
         loss = cp.Huber(1.0)
         risk = cp.ScoredRisk(risk.rows, risk.y, loss, weights=risk.weights, intercept=False)
     passes = CompiledSteps(Problem(risk, cp.L2(lam)), settings)
-    walk = passes.begun()
+    walk = passes.initial()
     orders = []
     for _ in range(3):
         order, seed = np.flatnonzero(risk.weights), walk.seed.copy()
@@ -221,7 +221,7 @@ def test_a_compiled_batch_of_all_agrees_with_the_full_batch():
     settings = Settings(Rule.PEGASOS, problem.risk.n_examples)
     compiled, whole = CompiledSteps(problem, settings), passes_of(problem, settings)
     assert not isinstance(whole, CompiledSteps)
-    walks = compiled.begun(), whole.begun()
+    walks = compiled.initial(), whole.initial()
     for _ in range(10):
         compiled.taken(walks[0])
         whole.taken(walks[1])
@@ -319,7 +319,9 @@ def test_what_cannot_be_done_is_refused():
     X, y = np.eye(4), np.array([1.0, -1.0, 1.0, -1.0])
     squares = cp.ScoredRisk(X, y, cp.Squared(), intercept=False)
     with pytest.raises(ValueError, match="slopes are bounded"):
-        CompiledSteps(Problem(squares, cp.L2(0.1)), Settings(Rule.OPTIMISTIC, epsilon=0.1)).begun()
+        CompiledSteps(
+            Problem(squares, cp.L2(0.1)), Settings(Rule.OPTIMISTIC, epsilon=0.1)
+        ).initial()
     with pytest.raises(ValueError, match="sum over examples"):
         cp.minimize(cp.ScoredRisk(X, y, cp.ROCArea()), cp.L2(0.1), method=cp.pegasos())
     with pytest.raises(ValueError, match="L2"):

@@ -170,7 +170,7 @@ def test_local_epochs_make_no_bound_worse_whatever_the_parts_have():
     risk = cp.ScoredRisk(X[order], y[order], cp.Hinge(), intercept=False)
     lam = 1e-2
     ascent = LocalAscent(Problem(risk, cp.L2(lam)), 8)
-    duals, bounds = ascent.begun(), [0.0]
+    duals, bounds = ascent.initial(), [0.0]
     best = cp.minimize(risk, cp.L2(lam), tol=1e-7).objective
     for _ in range(12):
         duals, plane = ascent.improved(duals, passes=2.0)

@@ -293,7 +293,7 @@ def test_parts_are_the_risks_of_their_examples(name, seed):
     w = rng.normal(size=risk.n_parameters)
     chosen = rng.permutation(len(Y))[: rng.integers(1, len(Y) + 1)]
     part = risk.part(chosen)
-    assert part.model is risk.model  # not initialized anew: it may know more classes than the part
+    assert part.model is risk.model  # not initialized again: it may know more classes than the part
     assert part.n_examples == len(chosen)
     assert part.weights == pytest.approx(weights[chosen] / weights[chosen].sum(), rel=1e-14)
     alone = [risk.part([i]).at(w).value for i in chosen]

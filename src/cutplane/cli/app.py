@@ -25,7 +25,7 @@ _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
 
 class _OneLineErrors(TyperGroup):
-    """Commands whose expected errors are told in one line."""
+    """Commands whose expected errors are reported in one line."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         try:
@@ -147,7 +147,7 @@ COMMANDS = {
     "convert": "Write data to a folder of arrays, which fit, predict and evaluate read from the "
     "disk.",
     "demo": "Show on two small data sets what a fit with a certificate is.",
-    "reproduce": "Compute tables and figures of the papers anew, beside what the papers found.",
+    "reproduce": "Compute tables and figures of the papers again, beside what the papers found.",
     "warm-up": "Compile what fits need, once, before anyone waits for it.",
 }
 

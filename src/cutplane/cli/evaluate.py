@@ -120,13 +120,13 @@ def resample_progress(resamples: int, *, quiet: bool) -> Iterator[Callable[[floa
     if quiet or not resamples:
         yield lambda share: None
         return
-    told = -1
+    shown = -1
     with bar_on(sys.stderr) as tell:
 
         def progress(share: float) -> None:
-            nonlocal told
-            if int(10 * share) > told:
-                told = int(10 * share)
-                tell(told / 10, "resamples")
+            nonlocal shown
+            if int(10 * share) > shown:
+                shown = int(10 * share)
+                tell(shown / 10, "resamples")
 
         yield progress

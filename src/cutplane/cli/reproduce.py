@@ -1,4 +1,4 @@
-"""``cutplane reproduce``: tables and figures of the papers, computed anew."""
+"""``cutplane reproduce``: tables and figures of the papers, recomputed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def reproduce(
         str | None, typer.Option(metavar="DIR", help="Draw the pictures, and write them here.")
     ] = None,
 ) -> None:
-    """Compute tables and figures of the papers anew, beside what the papers found."""
+    """Compute tables and figures of the papers again, beside what the papers found."""
     if not names:
         titles = {name: experiment.title for name, experiment in EXPERIMENTS.items()}
         print(json.dumps(titles) if as_json else "\n".join(table(titles.items(), words=(0, 1))))

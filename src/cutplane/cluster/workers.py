@@ -385,10 +385,10 @@ class DaskWorkers:
                     self._workers(), patience=WAITS.lost_patience, deadline=deadline
                 )
         if not places:
-            told = "; ".join(f"{each.name}: {why}" for each, why in self._lost.items())
+            reasons = "; ".join(f"{each.name}: {why}" for each, why in self._lost.items())
             raise ClusterError(
                 f"no worker is left, and none came within {self._wait:g} s "
-                f"({told or 'there was none'})"
+                f"({reasons or 'there was none'})"
             )
         self._compare([place.name for place in places])
         return places

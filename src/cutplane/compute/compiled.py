@@ -10,7 +10,7 @@ Numba's ``njit``, with a cache that a bad file cannot break.
 
 Numba keeps compiled kernels in files, and fails with whatever error reading them gives: for a file
 that is cut short, empty or not its own, for a folder that lost its permissions, for a full disk. A
-cache is there to save time. So a file that cannot be used is thrown away and written anew, and
+cache is there to save time. So a file that cannot be used is thrown away and written again, and
 where nothing can be written, kernels are compiled once in every process.
 
 Rows asked for before their turn, for kernels that visit them in random order.
@@ -145,7 +145,7 @@ REORDER = {"reassoc", "contract", "nsz"}
 
 
 class _SturdyCache(FunctionCache):
-    """The cache of a kernel, which is made anew if it cannot be used."""
+    """The cache of a kernel, which is made again if it cannot be used."""
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return what was compiled for a signature, or None."""

@@ -426,8 +426,8 @@ class Refinement:
 
     def run(self, control: Control) -> tuple[Status, Run]:
         """Go on until a rule says why to stop; return that, and the state in terms of the risk."""
-        told = [self._in_terms_of_the_risk(callback) for callback in control.callbacks]
-        control = replace(control, callbacks=told)
+        watchers = [self._in_terms_of_the_risk(callback) for callback in control.callbacks]
+        control = replace(control, callbacks=watchers)
         while True:
             if self._exact is not None:
                 self._lower = max(self._lower, self.state.lower)

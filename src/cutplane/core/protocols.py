@@ -62,7 +62,7 @@ _HAVE = dict[tuple[type, type], bool]()
 def has_methods_of(thing: object, protocol: type[T]) -> TypeGuard[T]:
     """Say whether a thing has the methods that a protocol adds to another one.
 
-    For what is asked in every iteration: ``isinstance`` looks at all attributes, each time anew,
+    For what is asked in every iteration: ``isinstance`` looks at all attributes, each time again,
     and takes 20 microseconds. This looks at a type once.
     """
     asked = type(thing), protocol

@@ -362,7 +362,7 @@ def _blocks_alone(slopes: NDArray[Any], bounds: Bounds) -> list[NDArray[Any]]:
 def read_only(array: NDArray[Any]) -> NDArray[Any]:
     """Return a view that cannot be written to.
 
-    Numba compiles a kernel anew for read-only arrays, so there is less to compile if all are.
+    Numba compiles a kernel again for read-only arrays, so there is less to compile if all are.
     """
     view = np.asarray(array).view()
     view.flags.writeable = False

@@ -104,7 +104,7 @@ def fits_along(
         regularizer = model._regularizer(float(lam), risk.n_parameters)
         problem = Problem(risk, regularizer)
         folder, start = os.path.join(part, f"lam-{done}"), None
-        if not risk.convex:  # planes hold near one point only, and each lam begins anew
+        if not risk.convex:  # planes hold near one point only, and each lam begins again
             limit = share_of_time(time_limit, begin, 2 * (len(lams) - done))
             start = convex_start(model, risk, regularizer, time_limit=limit, part=folder)
             folder = os.path.join(folder, "robust")

@@ -173,7 +173,7 @@ def learn(model: M, X: Any, targets: Sequence[Vector], weights: Vector, window: 
         raise ValueError(f"window must be None or a whole number, not negative, got {window!r}")
     rules = _rules_of(model, model._memory)
     if model._memory is None:
-        model.__dict__["_memory"] = _begun(model, rules, len(targets), X.shape[1])
+        model.__dict__["_memory"] = _first_memory(model, rules, len(targets), X.shape[1])
     memory = model._memory
     if window is not None:
         memory.window = int(window)
@@ -227,12 +227,12 @@ def _rules_of(model: LinearModel, memory: Memory | None) -> Rules:
     for name, begun, now in zip(Rules._fields, memory.rules, rules, strict=True):
         if repr(begun) != repr(now):
             raise ValueError(
-                f"{name} has changed since the stream began: a clone of the model begins anew"
+                f"{name} has changed since the stream began: a clone of the model begins again"
             )
     return rules
 
 
-def _begun(model: LinearModel, rules: Rules, n_problems: int, n_features: int) -> Memory:
+def _first_memory(model: LinearModel, rules: Rules, n_problems: int, n_features: int) -> Memory:
     settings = rules.method.settings
     if not isinstance(model.method, StochasticPasses):  # which would have a seed of its own
         settings = replace(settings, seed=model.random_state or 0)

@@ -159,7 +159,7 @@ def read_manifest(folder: Path) -> Manifest:
         raise InputError(f"{path}: the format is {kind.format!r}, not {FORMAT!r}")
     if kind.version != VERSION:
         raise InputError(
-            f"{path}: version {kind.version}, this cutplane reads version {VERSION}; convert anew"
+            f"{path}: version {kind.version}, this cutplane reads version {VERSION}; convert again"
         )
     try:
         manifest = msgspec.json.decode(content, type=Manifest)

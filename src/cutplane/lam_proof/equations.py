@@ -10,7 +10,7 @@ The *members* are the kinks on which the solution sits. Their equations are
 with ``theta = u * dual``, and ``total`` and ``pull`` the sums of the duals of all others and of
 their rows. The inverse of this symmetric matrix is kept: a member more or less changes it by a
 matrix of rank one. Solutions are refined once with the matrix itself, which also tells when the
-inverse has to be made anew.
+inverse has to be made again.
 
 The compiled part of `cutplane.lam_proof.path`: from one change of the active set to the next.
 
@@ -403,7 +403,7 @@ def _next_kink(
 def _nearest(
     csr: Entries, near: Near, w: Vector, c: float, room: float, mean_reach: float, numbers: Numbers
 ) -> Numbers:
-    """Compute all scores anew; return the kinks that are not too far to be reached."""
+    """Compute all scores again; return the kinks that are not too far to be reached."""
     n, z, side = 0, near.z, near.side
     for i in range(len(z)):
         if side[i] != 0:
@@ -475,7 +475,7 @@ def follow(
             i = members[p]
             right[first + p] = moves[i] + du * product(csr, rows[i], pull)
         if solve(equations, right, size, rates) > 1e-9 and changes > 0:
-            status = INACCURATE  # so that the inverse is made anew
+            status = INACCURATE  # so that the inverse is made again
             break
         direction[:] = -du * pull
         mover = du * _length(pull, 0.0, nothing, nothing)

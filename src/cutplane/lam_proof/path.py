@@ -12,7 +12,7 @@ are linear in ``u = 1 / lam``. So the path is a broken line, and is followed fro
 machine*, JMLR 2004). A change costs a step with a matrix as large as the number of examples on
 their kinks, and the products with those rows that may come to theirs: all others are too far away,
 as long as the path stays next to a line that was guessed. When it strays, a pass over the data
-tells which rows are near now, and makes everything anew from the duals.
+tells which rows are near now, and makes everything from the duals again.
 
 Nothing of this is taken on trust. With duals between the slopes, which sum to zero if there is an
 intercept, and ``w = -u sum_i dual_i x_i``, the objective at ``w`` exceeds the lower bound of the
@@ -153,7 +153,7 @@ class KinkPath:
 
     most_members, few_members = 504, 126  # to give up at, and to begin with
     tie_break = 1e-10  # relative to the kinks
-    inaccurate = 1e-9  # relative residual at which the inverse is made anew
+    inaccurate = 1e-9  # relative residual at which the inverse is made again
     narrow = 1e-4  # how far the way may be off the line between knots, relative to the parameters
     most_knots = 256
     parts_until_sums = 16  # sums over all examples are updated meanwhile
@@ -197,7 +197,7 @@ class KinkPath:
         self._u = 0.0
         self._members = np.zeros(0, dtype=np.int64)
         self._make_room(self.few_members)
-        # Where the intercept is not unique, the path may get lost, and begins anew at the next lam.
+        # Where the intercept is not unique, the path may get lost; it begins again at the next lam.
         self._idle, self._way, self._failures, self._is_lost = 0, 0.0, 0, False
         self._sums: tuple[Vector, float] | None = None
         self._before: tuple[Vector, float, Vector, float] | None = None
@@ -302,7 +302,7 @@ class KinkPath:
         return self.risk.rows.pullback(by_row), float(duals.sum())
 
     def _renew(self) -> None:
-        """Make the matrix of the members and its inverse anew."""
+        """Make the matrix of the members and its inverse again."""
         rows = self._kinks.rows[self._members]
         d = self.risk.n_parameters
         size = self._first + len(rows)

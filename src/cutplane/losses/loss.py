@@ -610,13 +610,13 @@ class SharedScore(ScoreLoss):
 
 
 class TiltedLoss(Loss):
-    """``loss(y, z) + pull.z + constant``, for the examples and weights of one risk.
+    """``loss(y, z) + linear.z + constant``, for the examples and weights of one risk.
 
     Parameters
     ----------
     loss : Loss
         A convex loss.
-    pull : ndarray of shape (n_samples,)
+    linear : ndarray of shape (n_samples,)
         The slope of the linear function by each score; weights are in it.
     constant : float
         Its value at scores of zero.
@@ -624,11 +624,11 @@ class TiltedLoss(Loss):
         What the sum never goes below.
     """
 
-    # The pull is that of all examples, in their order: groups of them would not find theirs.
+    # The linear term is that of all examples, in their order: groups of them would not find theirs.
     additive = False
 
-    def __init__(self, loss: Loss, pull: Vector, constant: float, lower_bound: float) -> None:
-        self.loss, self.pull, self.constant = loss, pull, constant
+    def __init__(self, loss: Loss, linear: Vector, constant: float, lower_bound: float) -> None:
+        self.loss, self.linear, self.constant = loss, linear, constant
         self.task = loss.task  # type: ignore[misc]  # that of the loss
         self.lower_bound = lower_bound
         self.of_residual, self.smooth = loss.of_residual, loss.smooth
@@ -640,10 +640,10 @@ class TiltedLoss(Loss):
     ) -> TiltedLoss:
         """Return what lies above a loss with a ``convex_part`` and touches it at these scores."""
         at = scores + offset if offset else scores
-        pull = weights * loss.concave_slopes(y, at)  # type: ignore[attr-defined]  # has one
+        linear = weights * loss.concave_slopes(y, at)  # type: ignore[attr-defined]  # has one
         convex: Loss = loss.convex_part
         rest = loss.value(y, at, weights) - convex.value(y, at, weights)
-        return cls(convex, pull, rest - product_over(pull, at), loss.lower_bound)
+        return cls(convex, linear, rest - product_over(linear, at), loss.lower_bound)
 
     def __call__(self, y: Vector, scores: Vector, weights: Vector) -> tuple[float, Vector]:
         """Return the sum of losses and its derivative by each score."""
@@ -651,17 +651,17 @@ class TiltedLoss(Loss):
 
     def value(self, y: Vector, scores: Vector, weights: Vector) -> float:
         """Return the sum of losses."""
-        tilt = product_over(self.pull, scores)
+        tilt = product_over(self.linear, scores)
         return self.loss.value(y, scores, weights) + tilt + self.constant
 
     def slopes(self, y: Vector, scores: Vector, weights: Vector) -> Vector:
         """Return the derivative by each score."""
-        return self.loss.slopes(y, scores, weights) + self.pull
+        return self.loss.slopes(y, scores, weights) + self.linear
 
     def conjugate(self, y: Vector, slopes: Vector, weights: Vector) -> float | None:
         """Return ``max_z slopes.z - loss(y, z)``."""
-        own = slopes - self.pull
-        own[np.abs(own) <= 8.0 * EPS * np.abs(self.pull)] = 0.0  # rounding of the sum
+        own = slopes - self.linear
+        own[np.abs(own) <= 8.0 * EPS * np.abs(self.linear)] = 0.0  # rounding of the sum
         found = self.loss.conjugate(y, own, weights)
         return None if found is None else found - self.constant
 
@@ -674,7 +674,7 @@ class TiltedLoss(Loss):
         rounded = self.loss.smoothed(width)
         if rounded is self.loss:
             return self
-        return TiltedLoss(rounded, self.pull, self.constant, -np.inf)
+        return TiltedLoss(rounded, self.linear, self.constant, -np.inf)
 
     def part(self, examples: Examples) -> TiltedLoss:
         """Raise ValueError: the constant is that of all examples."""
@@ -684,7 +684,7 @@ class TiltedLoss(Loss):
         self, y: Vector, scores: Vector, direction: Vector, weights: Vector, extra: Quadratic
     ) -> float:
         """Return the ``k >= 0`` that minimizes ``loss(scores + k*direction) + extra(k)``."""
-        tilt = product_over(self.pull, direction)
+        tilt = product_over(self.linear, direction)
         extra = Quadratic(extra.slope + tilt, extra.curvature)
         return self.loss.minimize_along(y, scores, direction, weights, extra)
 

@@ -1,4 +1,4 @@
-"""The tables and figures of the papers, computed anew: one module for what belongs together."""
+"""The tables and figures of the papers, recomputed: one module for what belongs together."""
 
 from cutplane.papers import bundles, hmm, neural, nonconvex, ocr, online
 from cutplane.papers.experiment import Experiment

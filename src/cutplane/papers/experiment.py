@@ -1,4 +1,4 @@
-"""What an experiment is: a table or a figure of a paper, computed anew; and the data of several.
+"""What an experiment is: a table or a figure of a paper, recomputed; and the data of several.
 
 Data are read from the folder that ``CUTPLANE_DATA`` names. If it is not set, or the data are not
 there, an InputError is raised.

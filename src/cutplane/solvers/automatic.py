@@ -186,7 +186,7 @@ def _for_classes(problem: Problem, risk: ScoredRisk) -> tuple[AnySolver, str] | 
         return None
     counts = f"{risk.map.score_shape[0]} classes, {risk.rows.shape[1]} features"
     few = risk.rows.shape[1] <= LIMITS.few_features and class_newton().obstacle(problem) is None
-    if few and (risk.loss.smooth or _stiffness(problem, risk) > LIMITS.soft_for_classes):
+    if few and (risk.loss.smooth or _condition(problem, risk) > LIMITS.soft_for_classes):
         return class_newton(), counts
     return class_ascent(), counts
 
@@ -243,18 +243,18 @@ def _too_stiff(problem: Problem, risk: ScoredRisk) -> str | None:
     if not few and logistic:
         return f"{m // d} examples a feature are many for {risk.loss!r}"
     limit = LIMITS.soft_for_few if few or not risk.rows.sparse else LIMITS.soft
-    stiffness = _stiffness(problem, risk)
-    if stiffness <= limit:
+    condition = _condition(problem, risk)
+    if condition <= limit:
         return None
-    return f"few features, and mean |x|^2 / (m lam) is {stiffness:.2g}"
+    return f"few features, and mean |x|^2 / (m lam) is {condition:.2g}"
 
 
-def _stiffness(problem: Problem, risk: ScoredRisk) -> float:
+def _condition(problem: Problem, risk: ScoredRisk) -> float:
     """Return by how much one example's dual moves its own score, on average."""
-    stiffness = float(np.mean(risk.weights * risk.rows.squared_norms())) / problem.norm.lam
+    condition = float(np.mean(risk.weights * risk.rows.squared_norms())) / problem.norm.lam
     # Rows of length one and lam = 1 / (1.5 m) are just soft enough, however their lengths are
     # rounded: the choice must be the same on every processor. All else is compared by counts.
-    return stiffness / (1.0 + 1e-9)
+    return condition / (1.0 + 1e-9)
 
 
 def _too_dear(risk: SampleRisk) -> str | None:

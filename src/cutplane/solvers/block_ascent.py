@@ -91,14 +91,14 @@ class Kept(NamedTuple):
         return bool(((self.counts >= 1) & (self.counts <= self.losses.shape[1])).all())
 
 
-class Pull(NamedTuple):
-    """A regularizer with a proximal term: ``w = center - slope / stiffness``, the center scaled."""
+class ProximalTerm(NamedTuple):
+    """A regularizer with a proximal term: ``w = center - slope / curvature``, the center scaled."""
 
-    stiffness: float
+    curvature: float
     center: Vector
 
     @classmethod
-    def toward(cls, center: Vector, strength: float, lam: float) -> Pull:
+    def toward(cls, center: Vector, strength: float, lam: float) -> ProximalTerm:
         """Return ``lam/2 |w|^2 + strength/2 |w - center|^2``."""
         return cls(lam + strength, strength / (lam + strength) * center)
 
@@ -139,11 +139,11 @@ class Outputs(ABC, Generic[Found]):
         """Take in the worst output of each example at a point."""
 
     @abstractmethod
-    def minimizer(self, cache: Cache, pull: Pull) -> tuple[Any, Vector]:
+    def minimizer(self, cache: Cache, term: ProximalTerm) -> tuple[Any, Vector]:
         """Return the minimizer, computed afresh, and the slope of the weights' plane."""
 
     @abstractmethod
-    def ascend(self, cache: Cache, w: Any, pull: Pull, examples: Indices) -> Vector:
+    def ascend(self, cache: Cache, w: Any, term: ProximalTerm, examples: Indices) -> Vector:
         """Improve the weights of examples in this order; return what each of all had to gain.
 
         The weights are improved in place, and ``w`` goes along.
@@ -164,17 +164,17 @@ class Outputs(ABC, Generic[Found]):
         longest = np.einsum("ipp->ip", cache.kept.gram).max(axis=1, initial=0.0)
         return float(np.sum(self.weights * longest))
 
-    def plane(self, cache: Cache, pull: Pull) -> tuple[Plane, Vector]:
+    def plane(self, cache: Cache, term: ProximalTerm) -> tuple[Plane, Vector]:
         """Return the plane of the weights, and the minimizer that belongs to it exactly."""
         kept = cache.kept
         np.divide(kept.alpha, kept.alpha.sum(axis=1, keepdims=True), out=kept.alpha)
-        w, slope = self.minimizer(cache, pull)
+        w, slope = self.minimizer(cache, term)
         losses = np.einsum("ip,ip->i", kept.alpha, kept.losses)
         return Plane(slope, float(np.sum(self.weights * losses))), self.vector(w)
 
 
 @njit(cache=True, nogil=True)
-def balance(kept: Kept, i: int, stiffness: float, heights: Vector, moved: Vector) -> float:
+def balance(kept: Kept, i: int, curvature: float, heights: Vector, moved: Vector) -> float:
     """Move weight between the outputs of an example; return what it had to gain before.
 
     ``heights`` are loss plus score of each output, but for what all have in common. ``moved`` gets
@@ -199,7 +199,7 @@ def balance(kept: Kept, i: int, stiffness: float, heights: Vector, moved: Vector
                 gap += alpha[i, p] * (heights[best] - heights[p])
         if lead <= 0.1 * first_lead and (move > 0 or lead <= 0.0):
             break
-        bend = stiffness * (
+        bend = curvature * (
             gram[i, best, best] - 2.0 * gram[i, best, worst] + gram[i, worst, worst]
         )
         step = alpha[i, worst]
@@ -212,7 +212,7 @@ def balance(kept: Kept, i: int, stiffness: float, heights: Vector, moved: Vector
         moved[best] += step
         moved[worst] -= step
         for p in range(count):
-            heights[p] -= stiffness * step * (gram[i, p, best] - gram[i, p, worst])
+            heights[p] -= curvature * step * (gram[i, p, best] - gram[i, p, worst])
     return gap
 
 
@@ -308,16 +308,16 @@ class ModelOutputs(Outputs[StructuredPoint]):
         )  # fmt: skip
         return cache
 
-    def minimizer(self, cache: Cache, pull: Pull) -> tuple[Vector, Vector]:
+    def minimizer(self, cache: Cache, term: ProximalTerm) -> tuple[Vector, Vector]:
         """Return the minimizer, computed afresh, and the slope of the weights' plane."""
         slope = np.zeros(self._n_parameters)
         add_weighted(cache.kept, cache.outputs, self.weights, slope)
-        return pull.center - slope / pull.stiffness, slope
+        return term.center - slope / term.curvature, slope
 
-    def ascend(self, cache: Cache, w: Vector, pull: Pull, examples: Indices) -> Vector:
+    def ascend(self, cache: Cache, w: Vector, term: ProximalTerm, examples: Indices) -> Vector:
         """Improve the weights of examples in this order; return what each of all had to gain."""
         gaps = np.zeros(len(self.weights))
-        ascend(cache.kept, cache.outputs, self.weights, pull.stiffness, w, examples, gaps)
+        ascend(cache.kept, cache.outputs, self.weights, term.curvature, w, examples, gaps)
         return gaps
 
 
@@ -337,14 +337,14 @@ def _add(store: Store, i: int, p: int, by: float, vector: Vector) -> None:
 
 @njit(cache=True, nogil=True)
 def ascend(
-    kept: Kept, store: Store, weights: Vector, stiffness: float, w: Vector, examples: Indices,
+    kept: Kept, store: Store, weights: Vector, curvature: float, w: Vector, examples: Indices,
     gaps: Vector,
 ) -> None:  # fmt: skip
     """Visit examples one after the other; fill in what each had to gain before its visit."""
     most = kept.alpha.shape[1]
     heights, moved = np.empty(most), np.zeros(most)
     for i in examples:
-        share = weights[i] / stiffness
+        share = weights[i] / curvature
         for p in range(kept.counts[i]):
             heights[p] = kept.losses[i, p] + _score(store, i, p, w)
         gaps[i] = weights[i] * balance(kept, i, share, heights, moved)
@@ -434,7 +434,7 @@ class BlockAscent(Solver[Cache | None]):
         How many outputs are kept for each example; with None as the number of examples allows.
     passes : int
         The most visits to an example between two evaluations.
-    pull : float
+    proximal : float
         How strong the proximal term is: mu is this multiple of ``sqrt(lam * S)``, where S is the
         squared norm of features of a wrong output beyond those of the true one. So ``mu / lam``
         grows as lam falls. Chosen on the OCR letters, as are the two below:
@@ -449,7 +449,7 @@ class BlockAscent(Solver[Cache | None]):
     worthwhile: ClassVar[float] = 0.05
     # Where the risk at the best point is below this share of the first objective, nearly all
     # examples are told apart, and what is left is to make weights small. If one example alone can
-    # then move the weights far, since S / (lam * examples) is this large, the pull only holds them
+    # then move the weights far, since S / (lam * examples) is this large, the term only holds them
     # back.
     told_apart: ClassVar[float] = 0.05
     stiff: ClassVar[float] = 1e5
@@ -462,7 +462,7 @@ class BlockAscent(Solver[Cache | None]):
     needs = (WORST_OUTPUTS, PLAIN_L2)
     outputs: int | None = None
     passes: int = 20
-    pull: float = 0.0075
+    proximal: float = 0.0075
     planes: int | None = 4
     name: str = "block-ascent"
 
@@ -475,23 +475,23 @@ class BlockAscent(Solver[Cache | None]):
             by_memory = math.isqrt(self.products // len(outputs.weights))
             room = self.outputs or min(max(by_memory, self.fewest), self.most)
             kept = outputs.learn(outputs.first(room), run.best)
-        # How strongly the next point is pulled toward the best one.
+        # How strongly the next point is drawn to the best one.
         squared_norm = outputs.squared_norm(kept)
         first = run.history[0].objective if run.history else 0.0
         apart = run.best.value < self.told_apart * first
         held_back = apart and squared_norm > self.stiff * lam * len(outputs.weights)
-        strength = 0.0 if held_back else self.pull * math.sqrt(lam * squared_norm)
-        pull = Pull.toward(run.best.w, strength, lam)
-        w, _ = outputs.minimizer(kept, pull)
+        strength = 0.0 if held_back else self.proximal * math.sqrt(lam * squared_norm)
+        term = ProximalTerm.toward(run.best.w, strength, lam)
+        w, _ = outputs.minimizer(kept, term)
         # The order depends on the iteration alone, so that a resumed run goes on the same way.
         order = np.random.default_rng(run.iteration)
         examples = outputs.examples(kept)
         for _ in range(self.passes):
-            gaps = outputs.ascend(kept, w, pull, order.permutation(examples))
+            gaps = outputs.ascend(kept, w, term, order.permutation(examples))
             if gaps.sum() <= self.enough * run.gap or hurried():
                 break
             examples = worth_a_visit(gaps, self.worthwhile)
-        plane, minimizer = outputs.plane(kept, pull)
+        plane, minimizer = outputs.plane(kept, term)
         point = risk.at(minimizer)
         return Step([point], outputs.learn(kept, point), [plane])
 

@@ -537,7 +537,7 @@ class CoordinateDescent(RoundedSteps[DescentState]):
         self._problem, self._risk = problem, ONE_SCORE.of(problem)
         self._form = coordinates_of(problem)
 
-    def begun(self, point: ScoredPoint) -> DescentState:
+    def initial(self, point: ScoredPoint) -> DescentState:
         """Return the state at a point."""
         risk, width, duals = self._risk, 0.0, np.empty(0)
         if risk.pointwise.smoothed(1.0) is not risk.loss:
@@ -555,7 +555,7 @@ class CoordinateDescent(RoundedSteps[DescentState]):
         planes = [self._found]
         if self._problem.objective(state.point) - self._problem.below(planes[0]).lower <= enough:
             return planes
-        planes += self.round_anew(state)
+        planes += self.round_again(state)
         self.move(state)
         return planes
 
@@ -577,7 +577,7 @@ class CoordinateDescent(RoundedSteps[DescentState]):
         state.duals = per_weight(self._slopes, self._risk.weights)
 
     def measure(self, state: DescentState) -> list[Plane]:
-        """Compute loss and slopes of the point, rounded anew; return their plane."""
+        """Compute loss and slopes of the point, rounded again; return their plane."""
         state.at = self._at(state.point.scores, state.width, state.duals, None)
         self._look(state)
         return [self._found]
@@ -701,7 +701,7 @@ class CoordinateSteps(Solver[DescentState | None]):
         """Take a step; return the point where it ends, and the plane where it began."""
         steps = CoordinateDescent(run.problem)
         if own is None:
-            own = steps.begun(run.best)  # type: ignore[arg-type]
+            own = steps.initial(run.best)  # type: ignore[arg-type]
         # A gap that is small enough but for rounding must not end all steps.
         enough = run.enough if run.stalled_for == 0 else 0.0
         planes = steps.planes(own, enough)

@@ -178,7 +178,7 @@ class DualAscent(_Ascent):
         self._coupling = self._coupling_of(mean_norm, len(norms)) if risk.intercept else 0.0
         self._known = self._examples(self._coupling)
 
-    def begun(self) -> Duals:
+    def initial(self) -> Duals:
         """Return duals of zero."""
         risk = self.risk
         movable = np.flatnonzero(risk.weights)
@@ -329,7 +329,7 @@ class LocalAscent(_Ascent):
         self._n_parts, self._bounds = n_parts, bounds_here(len(self.risk.y), n_parts)
         self._parts = [slice(begin, end) for begin, end in pairwise(self._bounds.tolist())]
 
-    def begun(self) -> LocalDuals:
+    def initial(self) -> LocalDuals:
         """Return duals of zero."""
         risk = self.risk
         weights = risk.weights
@@ -532,8 +532,8 @@ class DualEpochs(DualSolver[Duals]):
     def start(self, problem: Problem) -> Any:
         """Return duals of zero."""
         if placed() is not None:
-            return Rounds(LocalAscent(problem, least_blocks()).begun())
-        return DualAscent(problem).begun()
+            return Rounds(LocalAscent(problem, least_blocks()).initial())
+        return DualAscent(problem).initial()
 
     def step(self, run: Run, own: Any) -> Step[Any]:
         """Improve the duals; return their plane, and the best point on the way to theirs."""

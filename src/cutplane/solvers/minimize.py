@@ -118,7 +118,7 @@ def minimize(
     planes_from : Run, optional
         ``result.state`` of an earlier run on the same convex risk, with any regularizer and any
         method. The run starts at its best point, with its planes: they lie below the risk, so they
-        bound the new problem too. Iterations, evaluations and history start anew. Planes that had
+        bound the new problem too. Iterations, evaluations and history start again. Planes that had
         no weight in the last 20 reduced problems stay behind. The duals of Newton's method come
         along. A risk with other data, targets, weights or loss is refused; to find that out, all
         of them are read once, unless it is the very same object.
@@ -187,7 +187,7 @@ def minimize(
     for file in problem.facts.files:
         file.remember()
     progress = Progress(sys.stdout) if verbose else None
-    told: list[Callback] = [*callbacks] if progress is None else [*callbacks, progress]
+    watchers: list[Callback] = [*callbacks] if progress is None else [*callbacks, progress]
     with (
         progress or nullcontext(),
         nullcontext(NoKeeper())
@@ -219,7 +219,7 @@ def minimize(
             kept.after_iteration()  # the first state is whole, too
         rounded = risk if isinstance(risk, InexactRisk) and risk.rounded else None
         refinement = None
-        control = Control(rule, watch, told, kept, run.check)
+        control = Control(rule, watch, watchers, kept, run.check)
         try:
             status, final = descend(state, control)
             small = promise(final) is Status.OPTIMAL  # as far as the gap tells
@@ -374,7 +374,7 @@ def _result(
     difference = abs(final.objective - last.objective)
     if consistent and difference > DISAGREEMENT * abs(final.objective):
         # Where the risk all but vanishes, as where a model fits its targets exactly, all that is
-        # left of its terms may be rounding. How large they are is told by the plane there, unless
+        # left of its terms may be rounding. The plane there tells how large they are, unless
         # its slope vanishes too, and by the risk.
         plane, terms = final.best.plane(), last.problem.facts.term_size
         terms += abs(plane.offset) + abs(dot(plane.slope, final.best.w))

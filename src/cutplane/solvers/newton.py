@@ -63,7 +63,7 @@ class Rounding:
     few_steps : float
         if it took no more steps than this. Else it was sharp enough.
     most_steps, widen : float
-        One that takes more steps is too sharp for its duals: it is rounded anew, so much wider.
+        One that takes more steps is too sharp for its duals: it is rounded again, so much wider.
     room : float
         The first width makes room for so many times the gap.
     nearer : float
@@ -137,11 +137,11 @@ class RoundedSteps(ABC, Generic[Rounded]):
 
     def step(self, state: Rounded) -> list[Plane]:
         """Take a step, of another inner problem if this one is over; return the planes met."""
-        planes = self.round_anew(state)
+        planes = self.round_again(state)
         state.steps += 1
         return [*planes, *self.move(state)]
 
-    def round_anew(self, state: Rounded) -> list[Plane]:
+    def round_again(self, state: Rounded) -> list[Plane]:
         """Begin another inner problem if this one is solved, or too sharp for its duals."""
         rounding = self.rounding
         if state.width == 0.0:
@@ -229,7 +229,7 @@ class SmoothedNewton(RoundedSteps[NewtonState]):
         self.loss: Loss = self.risk.loss  # type: ignore[assignment]
         self._regularizer: L2 = problem.regularizer  # type: ignore[assignment]
 
-    def begun(self, point: ScoredPoint, width: float, duals: Vector | None = None) -> NewtonState:
+    def initial(self, point: ScoredPoint, width: float, duals: Vector | None = None) -> NewtonState:
         """Return the state at a point; with duals of zero by default."""
         duals = np.zeros(len(point.scores)) if duals is None else duals
         state = NewtonState(point, width, duals)
@@ -366,7 +366,7 @@ class NewtonSteps(Solver[NewtonState | None]):
             point, width, in_time = self._begin(run, steps)
             if not in_time:
                 return Step([point], None)
-            own = steps.begun(point, width)
+            own = steps.initial(point, width)
         planes = steps.step(own)
         return Step([own.point], own, planes)
 
@@ -381,7 +381,7 @@ class NewtonSteps(Solver[NewtonState | None]):
         width = max(
             own.width / steps.rounding.shrink, steps.rounding.width_for(gap, duals, risk.weights)
         )
-        return steps.begun(point, width if own.width else 0.0, duals)  # type: ignore[arg-type]
+        return steps.initial(point, width if own.width else 0.0, duals)  # type: ignore[arg-type]
 
     def _begin(self, run: Run, steps: SmoothedNewton) -> tuple[ScoredPoint, float, bool]:
         """Return where to begin, how widely to round, and whether there is time to go on."""

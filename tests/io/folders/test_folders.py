@@ -197,7 +197,7 @@ def test_what_is_no_data_folder(tmp_path, source):
     manifest.write_text('{"format": "zarr", "version": 1}')
     assert refusal(tmp_path).endswith("the format is 'zarr', not 'cutplane data'")
     manifest.write_text('{"format": "cutplane data", "version": 2}')
-    assert refusal(tmp_path).endswith("version 2, this cutplane reads version 1; convert anew")
+    assert refusal(tmp_path).endswith("version 2, this cutplane reads version 1; convert again")
 
 
 @pytest.mark.parametrize(

@@ -225,7 +225,7 @@ class PlainBound:
             solver = solver.after_dropping(rows)
         alpha = np.zeros(bundle.n_planes)
         alpha[: len(rows)] = self.alpha[rows]
-        if abs(alpha.sum() - bundle.n_groups) > 1e-9:  # a plane with weight is gone: start anew
+        if abs(alpha.sum() - bundle.n_groups) > 1e-9:  # a plane with weight is gone: start again
             solver.warm = np.empty(0)
             return solver, np.zeros(bundle.n_planes)
         return solver, alpha

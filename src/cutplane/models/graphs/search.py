@@ -118,9 +118,9 @@ def narrow_order(n_nodes: int, edges: Labels) -> Labels | None:
     for first in sorted(range(n_nodes), key=lambda v: (missing[v], v)):
         next_ones = [] if come[first] else [rank(first)]
         while next_ones:
-            told = heapq.heappop(next_ones)
-            v = told[2]
-            if come[v] or told != rank(v):
+            best = heapq.heappop(next_ones)
+            v = best[2]
+            if come[v] or best != rank(v):
                 continue
             come[v] = True
             order.append(v)

@@ -400,7 +400,7 @@ class ClassAscent:
         # By how much the shares of each example move its own scores.
         self._curvatures: Vector = risk.weights * (norms / self._lam + self._coupling)
 
-    def begun(self) -> Shares:
+    def initial(self) -> Shares:
         """Return shares that are all those of the true classes."""
         risk, k = self._risk, self._n_classes
         n_columns = -(-k // _COLUMNS) * _COLUMNS
@@ -408,9 +408,9 @@ class ClassAscent:
         offsets[k:] = -np.inf
         shares = np.zeros((len(risk.y), k))
         shares[np.arange(len(risk.y)), risk.y] = 1.0
-        return self._anew(shares, np.zeros((risk.rows.shape[1], n_columns)), offsets)
+        return self._beginning(shares, np.zeros((risk.rows.shape[1], n_columns)), offsets)
 
-    def begun_at(self, own: Shares, point: ScoredPoint) -> Shares:
+    def initial_at(self, own: Shares, point: ScoredPoint) -> Shares:
         """Return the shares that the slopes at a point are made of: where to begin near it."""
         risk, k = self._risk, self._n_classes
         slopes = point.slopes
@@ -424,9 +424,9 @@ class ClassAscent:
         """Return the shares that were found with another ``lam``."""
         own = copied(own)
         own.W[:] *= own.lam / self._lam
-        return self._anew(own.shares, own.W, own.offsets)
+        return self._beginning(own.shares, own.W, own.offsets)
 
-    def _anew(self, shares: Matrix, W: Matrix, offsets: Vector) -> Shares:
+    def _beginning(self, shares: Matrix, W: Matrix, offsets: Vector) -> Shares:
         """Return shares to begin with."""
         examples, seed = np.flatnonzero(self._risk.weights), np.array([SEED], dtype=np.uint64)
         return Shares(shares, W, offsets, examples, np.inf, seed, self._lam)
@@ -523,7 +523,7 @@ class ClassEpochs(DualSolver[Shares]):
 
     def start(self, problem: Problem) -> Shares:
         """Return shares of the true classes."""
-        return ClassAscent(problem).begun()
+        return ClassAscent(problem).initial()
 
     def carried_over(self, own: Shares, run: Run) -> Shares:
         """Return the shares, which serve any regularizer."""
@@ -534,7 +534,7 @@ class ClassEpochs(DualSolver[Shares]):
         risk = ROWS_IN_MEMORY.of(run.problem)
         epochs = ClassAscent(run.problem)
         if run.iteration == 0 and run.best.w.any() and not own.W.any():
-            own = epochs.begun_at(own, cast(ScoredPoint, run.best))
+            own = epochs.initial_at(own, cast(ScoredPoint, run.best))
         own = epochs.improved(own, most=self.most)
         offsets = own.offsets[: risk.map.score_shape[0]].copy()
         plane, own = epochs.plane(own)

@@ -468,26 +468,26 @@ class ClassNewton(RoundedSteps[ClassNewtonState]):
         self._loss = class_loss(self._risk)
         self._margins: Matrix = self._loss.margins(self._risk.map.score_shape[0])
 
-    def begun(self, start: ScoredPoint) -> tuple[ClassNewtonState, ScoredPoint]:
+    def initial(self, start: ScoredPoint) -> tuple[ClassNewtonState, ScoredPoint]:
         """Return the state near a point where nothing is known yet, and the point where that is.
 
         Where kinks are rounded, shares to round them around come from epochs of dual ascent.
         """
         problem, spectrum = self._problem, Spectrum.of(self._risk)
         if self._risk.loss.smooth:
-            return self.begun_at(start, start.scores[:, :0], 0.0, spectrum), start
+            return self.initial_at(start, start.scores[:, :0], 0.0, spectrum), start
         ascent = ClassAscent(problem)
-        shares = ascent.begun()
+        shares = ascent.initial()
         if start.w.any():
-            shares = ascent.begun_at(shares, start)
+            shares = ascent.initial_at(shares, start)
         shares = ascent.improved(shares, most=_FIRST_EPOCHS)
         offsets = shares.offsets[: len(start.scores[0])].copy()
         plane, shares = ascent.plane(shares)
         point = start if start.w.any() else ascent.point(shares, offsets)
         gap = problem.objective(point) - problem.below(plane).lower
-        return self.begun_at(point, shares.shares, gap, spectrum), point
+        return self.initial_at(point, shares.shares, gap, spectrum), point
 
-    def begun_at(
+    def initial_at(
         self, point: ScoredPoint, centers: Matrix, gap: float, spectrum: Spectrum
     ) -> ClassNewtonState:
         """Return the state at a point, rounded around shares as widely as a gap asks for."""
@@ -662,7 +662,7 @@ class ClassNewtonSteps(DualSolver[ClassNewtonState | None]):
         points: list[Point] = []
         planes: list[Plane] = []
         if own is None:
-            own, start = steps.begun(cast(ScoredPoint, run.best))
+            own, start = steps.initial(cast(ScoredPoint, run.best))
             points, planes = [start], [own.plane]
         planes += steps.step(own)
         points.append(steps.point(own))
@@ -680,7 +680,7 @@ class ClassNewtonSteps(DualSolver[ClassNewtonState | None]):
         problem, point = run.problem, cast(ScoredPoint, run.best)
         gap = problem.objective(point) - problem.below(own.plane).lower
         centers = own.shares if own.width > 0.0 else own.centers
-        return ClassNewton(problem).begun_at(point, centers, gap, own.spectrum)
+        return ClassNewton(problem).initial_at(point, centers, gap, own.spectrum)
 
 
 def class_newton() -> ClassNewtonSteps:

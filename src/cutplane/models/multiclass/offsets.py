@@ -96,7 +96,7 @@ def make_slopes(shares: Matrix, y: Indices) -> None:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def move_shares(shares: Matrix, dropped: Vector, lacking: Vector) -> None:
-    """Take from each example a part of its share of each class, and distribute it anew."""
+    """Take from each example a part of its share of each class, and distribute it again."""
     for i in range(shares.shape[0]):
         lost = 0.0
         for j in range(shares.shape[1]):

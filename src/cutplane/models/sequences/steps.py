@@ -45,7 +45,7 @@ from cutplane.solvers.block_ascent import (
     Indices,
     Kept,
     Outputs,
-    Pull,
+    ProximalTerm,
     balance,
     note_product,
     place_for,
@@ -136,7 +136,7 @@ def clear_labels(data: ChainData, i0: int, labels: Labels, w: ChainWeights) -> N
 
 @njit(cache=True, nogil=True)
 def ascend(
-    data: ChainData, kept: Kept, labels: Labels, stiffness: float, w: ChainWeights,
+    data: ChainData, kept: Kept, labels: Labels, curvature: float, w: ChainWeights,
     examples: Indices, gaps: Vector,
 ) -> None:  # fmt: skip
     """Visit examples one after the other; fill in what each had to gain before its visit."""
@@ -168,20 +168,20 @@ def ascend(
             for t in range(1, n):
                 height += w.transitions[labels[at + t - 1], labels[at + t]]
             heights[p] = height
-        gaps[i] = weights[i] * balance(kept, i, weights[i] / stiffness, heights, moved)
+        gaps[i] = weights[i] * balance(kept, i, weights[i] / curvature, heights, moved)
         for t in range(n):
             for p in range(count):
                 shares[labels[first + p * n + t]] += moved[p]
             for p in range(count):
                 label = labels[first + p * n + t]
-                by = -weights[i] / stiffness * shares[label]
+                by = -weights[i] / curvature * shares[label]
                 shares[label] = 0.0
                 if by != 0.0:
                     add_token(data, i0 + t, label, by, w.coef)
         for p in range(count):
             if moved[p] != 0.0:
                 at = first + p * n
-                add_pairs(data, labels[at : at + n], -weights[i] / stiffness * moved[p], w)
+                add_pairs(data, labels[at : at + n], -weights[i] / curvature * moved[p], w)
                 moved[p] = 0.0
 
 
@@ -240,7 +240,7 @@ def _gain_of(data: ChainData, i0: int, labels: Labels, truth: Labels, w: ChainWe
 
 @njit(cache=True, nogil=True)
 def add_weighted(
-    data: ChainData, kept: Kept, labels: Labels, stiffness: float, w: ChainWeights
+    data: ChainData, kept: Kept, labels: Labels, curvature: float, w: ChainWeights
 ) -> None:
     """Add up ``w`` from the weights of all kept labels, free of the visits' rounding."""
     alpha, most = kept.alpha, kept.alpha.shape[1]
@@ -249,7 +249,7 @@ def add_weighted(
         first = most * i0
         for p in range(1, kept.counts[i]):
             if alpha[i, p] > 0.0:
-                by, at = -data.weights[i] / stiffness * alpha[i, p], first + p * n
+                by, at = -data.weights[i] / curvature * alpha[i, p], first + p * n
                 move_labels(data, i0, labels[at : at + n], labels[first : first + n], by, w)
 
 
@@ -326,17 +326,19 @@ class ChainOutputs(Outputs[ChainPoint]):
         insert(tables.data, cache.kept, cache.outputs, worst.labels, worst.mistakes, tables.zeros())
         return cache
 
-    def minimizer(self, cache: Cache, pull: Pull) -> tuple[ChainWeights, Vector]:
+    def minimizer(self, cache: Cache, term: ProximalTerm) -> tuple[ChainWeights, Vector]:
         """Return the minimizer, computed from all weights, and the slope of the weights' plane."""
         w = self._tables.zeros()
-        add_weighted(self._tables.data, cache.kept, cache.outputs, pull.stiffness, w)
-        slope = -pull.stiffness * self.vector(w)
-        return self._tables.add(pull.center, w), slope
+        add_weighted(self._tables.data, cache.kept, cache.outputs, term.curvature, w)
+        slope = -term.curvature * self.vector(w)
+        return self._tables.add(term.center, w), slope
 
-    def ascend(self, cache: Cache, w: ChainWeights, pull: Pull, examples: Indices) -> Vector:
+    def ascend(
+        self, cache: Cache, w: ChainWeights, term: ProximalTerm, examples: Indices
+    ) -> Vector:
         """Improve the weights of sequences in this order; return what each of all had to gain."""
         gaps, data = np.zeros(len(self.weights)), self._tables.data
-        ascend(data, cache.kept, cache.outputs, pull.stiffness, w, examples, gaps)
+        ascend(data, cache.kept, cache.outputs, term.curvature, w, examples, gaps)
         return gaps
 
     def vector(self, w: ChainWeights) -> Vector:

@@ -393,7 +393,7 @@ class StructuredRisk(InferenceRisk):
     def part(self, examples: NDArray[np.int64] | slice) -> StructuredRisk:
         """Return the risk of some examples, by their numbers or as a slice.
 
-        The model is the same, and is not initialized anew; weights are scaled to sum to one.
+        The model is the same, and is not initialized again; weights are scaled to sum to one.
         """
         chosen = np.arange(self.n_examples)[examples]
         if not len(chosen):

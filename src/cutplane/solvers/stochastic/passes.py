@@ -272,7 +272,7 @@ class Passes(ABC):
         """Return a line for each example, or none."""
         return np.empty((0, 4))
 
-    def begun(self) -> Walk:
+    def initial(self) -> Walk:
         """Return the walk before the first step, with what the constants of the game need."""
         risk = self._whole
         drop = float(risk.at(np.zeros(risk.n_parameters)).value) - risk.lower_bound
@@ -555,7 +555,7 @@ class StochasticPasses(Solver[Walk]):
 
     def start(self, problem: Problem) -> Walk:
         """Return the walk before the first step."""
-        return passes_of(problem, self.settings).begun()
+        return passes_of(problem, self.settings).initial()
 
     def step(self, run: Run, own: Walk) -> Step[Walk]:
         """Take a pass; return its plane, and where it led."""
