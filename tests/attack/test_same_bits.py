@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 import cutplane as cp
-from cutplane.compute.threads import LEAST_ENTRIES
+from cutplane.compute.blocks import LEAST_ENTRIES
 
 rng = np.random.default_rng(7)
 N_SAMPLES, N_FEATURES = 300, 12

@@ -114,9 +114,8 @@ def test_planes_values_and_rays_are_those_of_the_whole():
     shape = shape_for(sample, cp.ChainMargin(), per_token=True)
     (holding,) = sample._places.holdings.values()
     # All shards are here: what one worker would do with them.
-    here = SimpleNamespace(
-        shards=holding.shards, n_threads=1, total=lambda sums: np.sum(sums, axis=0)
-    )
+    worker = SimpleNamespace(total=lambda sums: np.sum(sums, axis=0))
+    here = SimpleNamespace(shards=holding.shards, n_threads=1, worker=worker)
     risk = shape.make(here)
     plain = cp.ChainRisk(
         np.concatenate(X),

@@ -129,7 +129,7 @@ def first_state(
         if start is not None:
             raise ValueError(f"{regularizer!r} does not allow the start: its value is infinite")
         w = regularizer.conjugate(w)[1]  # the conjugate at zero is attained at the minimum
-    own, best = method.start(problem), None
+    best = None
     if known is not None and (w := drawn_inside(regularizer, known.w)) is known.w:
         best = problem.facts.evaluate_again(known)
     best = best or method.first(problem, w)
@@ -140,7 +140,7 @@ def first_state(
         best=best,
         objective=problem.objective(best),
         bundle=Bundle(risk.n_parameters, regularizer, groups),
-        own=own,
+        own=method.start(problem),  # after the first evaluation, which takes memory of its own
         convex=convex,
     )
     if groups == 1:

@@ -119,6 +119,8 @@ class Network:
         torch = import_torch()
         if scipy.sparse.issparse(values):
             values = values.toarray()
+        if isinstance(values, torch.Tensor):
+            values = values.detach().cpu().numpy()
         dtype = self.dtype
         if values.dtype.kind != "f":
             dtype = torch.from_numpy(np.empty(0, values.dtype)).dtype

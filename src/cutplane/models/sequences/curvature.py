@@ -202,7 +202,9 @@ class NetworkCurvature:
     inverses: Vector
 
     @classmethod
-    def at(cls, risk: ChainRisk, w: Vector, lam: float) -> NetworkCurvature:
+    def at(
+        cls, risk: ChainRisk, w: Vector, lam: float, *, damping: float = SETTINGS.damping
+    ) -> NetworkCurvature:
         """Return the curvature at ``w``. It counts as an evaluation, and takes as long as one.
 
         ``lam`` is the second derivative of the regularizer.
@@ -229,7 +231,7 @@ class NetworkCurvature:
                 ((trace.slopes @ rows) ** 2).T @ (trace.inputs @ columns) ** 2
                 for trace, (rows, columns) in zip(traces, bases, strict=True)
             ]
-        more = lam + SETTINGS.damping * max(float(each.mean()) for each in bends)
+        more = lam + damping * max(float(each.mean()) for each in bends)
         layers = [
             LayerCurvature(*basis, 1.0 / (each + more), trace.bias)
             for trace, basis, each in zip(traces, bases, bends, strict=True)

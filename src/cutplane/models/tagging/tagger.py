@@ -521,7 +521,8 @@ class SequenceTagger(Estimator):
         if self.network_ is not None:
             from cutplane.models.networks.neural_features import scores_of
 
-            emissions = scores_of(self.features, self.network_, coef, tokens.X, n_threads)
+            dense = coef.toarray() if scipy.sparse.issparse(coef) else coef
+            emissions = scores_of(self.features, self.network_, dense, tokens.X, n_threads)
         elif isinstance(coef, np.ndarray):
             emissions = ordered_scores(tokens.X, coef, n_threads=n_threads)
         else:
