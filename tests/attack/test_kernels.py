@@ -512,7 +512,15 @@ def test_methods_on_a_coarse_matrix_claim_what_predicts(method):
         model = cp.KernelClassifier(
             "logistic", kernel="linear", C=100.0, method=method, max_iter=60
         ).fit(1e4 * X, y)
-    require_true(model.certificate_, objective(model, 1e4 * X, y), tol=1e-3)
+    # Predictions are sums of large terms that cancel, and BLAS rounds them as it likes: differently
+    # for other numbers of rows, on some processors. The loss changes no more than they do.
+    terms = np.abs(kernels(model, 1e4 * X, 1e4 * X[model.support_])) @ np.abs(model.dual_coef_[0])
+    rounding = float(np.finfo(np.float64).eps * terms.mean())
+    certificate, reached = model.certificate_, objective(model, 1e4 * X, y)
+    assert certificate.valid
+    assert certificate.objective == pytest.approx(reached, abs=rounding)
+    assert certificate.lower_bound <= reached + rounding
+    assert certificate.status is not Status.OPTIMAL or certificate.relative_gap <= 1e-3
 
 
 @pytest.mark.parametrize("form", ["CSR", "float32", "weights", "classes", "warm"])

@@ -277,8 +277,8 @@ class SmoothedNewton(RoundedSteps[NewtonState]):
         speed += of_intercept
         along = self._regularizer.along(point.w, point.w + direction)
         before = product_over(state.slopes, speed) + along.slope
-        ahead = loss.slopes(risk.y, state.scores + speed, risk.weights)
-        after = product_over(ahead, speed) + along.slope + along.curvature
+        ahead = product_over(loss.slopes(risk.y, state.scores + speed, risk.weights), speed)
+        after = ahead + along.slope + along.curvature
         length = 1.0
         if abs(after) > self.rounding.straight * abs(before):
             length = loss.minimize_along(risk.y, state.scores, speed, risk.weights, along)
