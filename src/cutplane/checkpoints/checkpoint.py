@@ -334,9 +334,12 @@ class Keeper(NoKeeper):
 
 @contextmanager
 def keeper(
-    checkpoint: Checkpoint | str | os.PathLike[str], problem: Problem, method: AnySolver
+    checkpoint: Checkpoint | str | os.PathLike[str] | None, problem: Problem, method: AnySolver
 ) -> Iterator[NoKeeper]:
     """Yield what writes the checkpoints of a run; one that cannot be used is a CheckpointError."""
+    if checkpoint is None:
+        yield NoKeeper()
+        return
     given = part_of(checkpoint, "")
     # In this order: others may write there when the last write is done.
     with (

@@ -458,7 +458,9 @@ class Options:
     """The options of ``cutplane fit`` besides task, loss, and the parameters of estimators."""
 
     features: int | None = _of_model(None, "Number of features.", shown="largest index in TRAIN")
-    target: list[str] | None = _of_tables("COLUMN", "Predict this column, by name or number.")  # noqa: RUF009
+    target: list[str] | None = _of_tables(  # noqa: RUF009
+        "COLUMN", "Predict this column, a name or a number from 1 on."
+    )
     query: str | None = _of_tables("COLUMN", "For ranking: the column that names the query.")
     drop: list[str] | None = _of_tables("COLUMN", "Leave this column out; may be repeated.")  # noqa: RUF009
     text: list[str] | None = _of_tables("COLUMN", "Read this column as words: codes, say.")  # noqa: RUF009

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from contextlib import nullcontext
 from dataclasses import replace
 from functools import cached_property
 from pickle import loads
@@ -127,13 +126,7 @@ class RemoteRisk(Summable):
                 problem.require_risk_of(earlier.problem, what)
         if options.resume is not None:
             problem.require_regularizer_of(options.resume.problem)
-        with (
-            progress,
-            nullcontext(NoKeeper())
-            if checkpoint is None
-            else keeper(checkpoint, problem, method) as kept,
-            interrupts.running() as run,
-        ):
+        with progress, keeper(checkpoint, problem, method) as kept, interrupts.running() as run:
             if kept.start is not None:
                 options = options._replace(start=kept.start, resume=None, planes_from=None)
             watch = Watch(problem, method, called, kept, run, kept.state or options.resume)

@@ -190,9 +190,7 @@ def minimize(
     watchers: list[Callback] = [*callbacks] if progress is None else [*callbacks, progress]
     with (
         progress or nullcontext(),
-        nullcontext(NoKeeper())
-        if checkpoint is None
-        else keeper(checkpoint, problem, method) as kept,
+        keeper(checkpoint, problem, method) as kept,
         interrupts.running() as run,
     ):
         before = kept.state or (resume if kept.start is None else None)
